@@ -1,0 +1,11 @@
+// hw/base/hash.h: 64-bit content hash (xxHash XXH3), used for checksums and for finding equal things.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace tw {
+
+std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed = 0);
+
+}  // namespace tw

@@ -1,0 +1,68 @@
+// hw/isa/row.h: one tile's exchange row: what it sends and receives at which events, encoded as timed instructions
+// and decoded again. Event 0 is the first event after the barrier.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "hw/base/id.h"
+#include "hw/base/result.h"
+#include "hw/machine/machine.h"
+
+namespace tw::hw {
+
+// Words leave the tile's bus at events [event, event + words), read from consecutive word addresses.
+struct Send {
+  std::int32_t event = 0;
+  std::int32_t words = 0;
+  std::uint32_t address_words = 0;  // byte address / 4, relative to OUTGOING_BASE
+  std::uint8_t sctl = 0;
+  friend auto operator<=>(const Send&, const Send&) = default;
+};
+
+// A change of the source selection (mux) at an event: a physical tile number, or the machine's neutral or host mux.
+struct SourceControl {
+  std::int32_t event = 0;
+  std::uint32_t source = 0;
+  bool pair = false;
+  friend auto operator<=>(const SourceControl&, const SourceControl&) = default;
+};
+
+// A change of the write pointer at an event (word address relative to INCOMING_BASE).
+struct PointerControl {
+  std::int32_t event = 0;
+  std::uint32_t pointer_words = 0;
+  friend auto operator<=>(const PointerControl&, const PointerControl&) = default;
+};
+
+// Everything in one row, each list in order of events. `events` is the row's length: where br m10 is reached.
+struct RowSchedule {
+  std::vector<Send> sends;
+  std::vector<SourceControl> sources;
+  std::vector<PointerControl> pointers;
+  std::int32_t events = 0;
+  friend bool operator==(const RowSchedule&, const RowSchedule&) = default;
+};
+
+// Encodes `sync 3`, the timed instructions, `br m10`. `address_bytes`: where the row will lie (8-byte multiple;
+// sendpicp must be 8-byte aligned). Adjacent sends that continue each other may be encoded as one stream.
+// Errors (unsupported): a hazard that the instruction set cannot express, with the event:
+// a control at the first event of a send or at the one after it, two source or two pointer changes in one event, ...
+Result<std::vector<std::uint32_t>> encode_row(const RowSchedule& schedule, std::uint32_t address_bytes);
+
+// Why the control/send combination at these events cannot be encoded, or true. Schedulers ask this before placing:
+// a control at event c against a send [event, event + words) of the same tile.
+bool control_allowed(std::int32_t control_event, const Send& send);
+
+// Decodes a row starting at `sync`; stops at br m10. Errors (corrupt): unknown or untimed instruction, no end.
+struct DecodedRow {
+  RowSchedule schedule;
+  std::uint32_t words = 0;                    // code words from sync to br inclusive
+  std::vector<std::uint32_t> send_code_word;  // for messages: index of the code word that each send started at
+};
+Result<DecodedRow> decode_row(std::span<const std::uint32_t> code);
+
+// True when both say the same: equal lists after joining sends that continue each other, equal length.
+bool equivalent(const RowSchedule& a, const RowSchedule& b);
+
+}  // namespace tw::hw

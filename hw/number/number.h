@@ -1,0 +1,50 @@
+// hw/number/number.h: the number formats of the machine and their codecs (ipu21.md section 6).
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "hw/base/result.h"
+
+namespace tw::hw {
+
+enum class NumberFormat : std::uint8_t {
+  f32,   // IEEE binary32
+  f16,   // IEEE binary16
+  f143,  // FP8, 1/4/3 bits, bias 8, largest 240, NaN 0x80, no infinities (float8_e4m3fnuz)
+  f152,  // FP8, 1/5/2 bits, bias 16
+};
+
+constexpr int bytes_of(NumberFormat format) {
+  return format == NumberFormat::f32 ? 4 : format == NumberFormat::f16 ? 2 : 1;
+}
+const char* name_of(NumberFormat format);                    // "f32", "f16", "f143", "f152"
+Result<NumberFormat> format_from(std::string_view name);
+
+// Largest finite value.
+constexpr float largest(NumberFormat format) {
+  return format == NumberFormat::f143 ? 240.0F : format == NumberFormat::f152 ? 57344.0F
+         : format == NumberFormat::f16 ? 65504.0F : 3.402823466e38F;
+}
+
+// Scalar codecs. Encoding rounds to nearest, ties to even. F8 saturates at the largest finite value, NaN gives 0x80,
+// a negative value that rounds to zero gives +0. F16 follows IEEE (overflow gives infinity).
+float f16_to_f32(std::uint16_t bits);
+std::uint16_t f32_to_f16(float value);
+float f143_to_f32(std::uint8_t bits);
+std::uint8_t f32_to_f143(float value);
+float f152_to_f32(std::uint8_t bits);
+std::uint8_t f32_to_f152(float value);
+
+// f32 value rounded through F16 and back: the hot function of the AMP's accumulation.
+float round_to_f16(float value);
+
+// Bulk codecs, vectorised where the compiler can. `scale_exponent`: stored = value * 2^-scale_exponent, so
+// decoding multiplies by 2^scale_exponent. Used for F8 only (0 elsewhere).
+void decode(NumberFormat format, std::span<const std::byte> in, int scale_exponent, std::span<float> out);
+void encode(NumberFormat format, std::span<const float> in, int scale_exponent, std::span<std::byte> out);
+
+// The smallest scale exponent in [-16, 15] at which `max_abs` does not clip in `format`.
+int scale_exponent_for(NumberFormat format, float max_abs);
+
+}  // namespace tw::hw

@@ -1,5 +1,7 @@
 // hw/number/number.h: the number formats of the machine and their codecs (ipu21.md section 6).
 #pragma once
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -15,6 +17,7 @@ enum class NumberFormat : std::uint8_t {
   f152,  // FP8, 1/5/2 bits, bias 16
 };
 
+constexpr bool is_f8(NumberFormat format) { return format == NumberFormat::f143 || format == NumberFormat::f152; }
 constexpr int bytes_of(NumberFormat format) {
   return format == NumberFormat::f32 ? 4 : format == NumberFormat::f16 ? 2 : 1;
 }
@@ -36,15 +39,27 @@ std::uint8_t f32_to_f143(float value);
 float f152_to_f32(std::uint8_t bits);
 std::uint8_t f32_to_f152(float value);
 
-// f32 value rounded through F16 and back: the hot function of the AMP's accumulation.
-float round_to_f16(float value);
+// f32 value rounded through F16 and back: the hot function of the AMP's accumulation. Inline and without branches,
+// so that loops over it vectorise: adding and subtracting 2^(e + 13) leaves 10 bits behind the leading one.
+inline float round_to_f16(float value) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t magnitude = bits & 0x7fffffffU;
+  std::uint32_t exponent = magnitude & 0x7f800000U;
+  exponent = exponent < (113U << 23) ? 113U << 23 : exponent;  // below 2^-14 the step stays 2^-24
+  exponent = exponent > (143U << 23) ? 143U << 23 : exponent;  // 65,536 and above become infinite below
+  const float magic = std::bit_cast<float>(exponent + (13U << 23));
+  std::uint32_t rounded = std::bit_cast<std::uint32_t>((std::bit_cast<float>(magnitude) + magic) - magic);
+  rounded = rounded > 0x477fe000U && rounded < 0x7f800000U ? 0x7f800000U : rounded;
+  return std::bit_cast<float>(rounded | (bits & 0x80000000U));
+}
 
 // Bulk codecs, vectorised where the compiler can. `scale_exponent`: stored = value * 2^-scale_exponent, so
 // decoding multiplies by 2^scale_exponent. Used for F8 only (0 elsewhere).
 void decode(NumberFormat format, std::span<const std::byte> in, int scale_exponent, std::span<float> out);
 void encode(NumberFormat format, std::span<const float> in, int scale_exponent, std::span<std::byte> out);
 
-// The smallest scale exponent in [-16, 15] at which `max_abs` does not clip in `format`.
+// The smallest scale exponent in [-16, 15] at which `max_abs` does not clip in `format` (15 when it always does; 0 for
+// F32 and F16, which carry none).
 int scale_exponent_for(NumberFormat format, float max_abs);
 
 }  // namespace tw::hw

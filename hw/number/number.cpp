@@ -44,7 +44,8 @@ constexpr std::array<float, 256> table_of(F8Shape shape) {
 constexpr std::array<float, 256> table_143 = table_of(shape_143);
 constexpr std::array<float, 256> table_152 = table_of(shape_152);
 
-// Rounds as round_to_f16 does, then moves the fields. 2^(23 - mantissa_bits) times the leading power makes the adder round.
+// Rounds as round_to_f16 does, then moves the fields. 2^(23 - mantissa_bits) times the leading power makes the adder
+// round.
 template <F8Shape shape, NumberFormat format>
 std::uint8_t encode_f8(float value) {
   constexpr std::uint32_t lowest = static_cast<std::uint32_t>(127 + 1 - shape.bias) << 23;  // smallest normal
@@ -107,7 +108,8 @@ const char* name_of(NumberFormat format) {
 Result<NumberFormat> format_from(std::string_view name) {
   for (const NumberFormat format : {NumberFormat::f32, NumberFormat::f16, NumberFormat::f143, NumberFormat::f152})
     if (name == name_of(format)) return format;
-  return fail(ErrorKind::bad_input, fmt::format("unknown number format \"{}\"; allowed are f32, f16, f143, f152", name));
+  return fail(ErrorKind::bad_input,
+              fmt::format("unknown number format \"{}\"; allowed are f32, f16, f143, f152", name));
 }
 
 float f16_to_f32(std::uint16_t half) {

@@ -21,13 +21,15 @@ constexpr bool is_f8(NumberFormat format) { return format == NumberFormat::f143 
 constexpr int bytes_of(NumberFormat format) {
   return format == NumberFormat::f32 ? 4 : format == NumberFormat::f16 ? 2 : 1;
 }
-const char* name_of(NumberFormat format);                    // "f32", "f16", "f143", "f152"
+const char* name_of(NumberFormat format);  // "f32", "f16", "f143", "f152"
 Result<NumberFormat> format_from(std::string_view name);
 
 // Largest finite value.
 constexpr float largest(NumberFormat format) {
-  return format == NumberFormat::f143 ? 240.0F : format == NumberFormat::f152 ? 57344.0F
-         : format == NumberFormat::f16 ? 65504.0F : 3.402823466e38F;
+  return format == NumberFormat::f143   ? 240.0F
+         : format == NumberFormat::f152 ? 57344.0F
+         : format == NumberFormat::f16  ? 65504.0F
+                                        : 3.402823466e38F;
 }
 
 // Scalar codecs. Encoding rounds to nearest, ties to even. F8 saturates at the largest finite value, NaN gives 0x80,

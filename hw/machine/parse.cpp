@@ -120,7 +120,7 @@ class Reader {
                                 allowed_text(key)));
       return;
     }
-    const double value = *node.value<double>();
+    const double value = node.is_integer() ? static_cast<double>(*node.value<std::int64_t>()) : *node.value<double>();
     if (!(value >= key.minimum && value <= key.maximum)) {
       problems_.add(
           line, key.path,

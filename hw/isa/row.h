@@ -20,6 +20,8 @@ struct Send {
   friend auto operator<=>(const Send&, const Send&) = default;
 };
 
+// Control events count slots from 1, as in "control event = send event + T + 1": event c takes effect in the slot in
+// which a word with send event c - 1 could leave, so 1 is the earliest.
 // A change of the source selection (mux) at an event: a physical tile number, or the machine's neutral or host mux.
 struct SourceControl {
   std::int32_t event = 0;
@@ -44,10 +46,10 @@ struct RowSchedule {
   friend bool operator==(const RowSchedule&, const RowSchedule&) = default;
 };
 
-// Encodes `sync 3`, the timed instructions, `br m10`. `address_bytes`: where the row will lie (8-byte multiple;
-// sendpicp must be 8-byte aligned). Adjacent sends that continue each other may be encoded as one stream.
-// Errors (unsupported): a hazard that the instruction set cannot express, with the event:
-// a control at the first event of a send or at the one after it, two source or two pointer changes in one event, ...
+// Encodes `sync 3`, the timed instructions, `br m10`. `address_bytes`: where the row will lie (a multiple of 4; only
+// its remainder by 8 matters, because sendpicp must be 8-byte aligned). Adjacent sends that continue each other may be
+// encoded as one stream. Errors (unsupported): a hazard that the instruction set cannot express, with the event: a
+// control at the first event of a send or at the one after it, two source or two pointer changes in one event, ...
 Result<std::vector<std::uint32_t>> encode_row(const RowSchedule& schedule, std::uint32_t address_bytes);
 
 // Why the control/send combination at these events cannot be encoded, or true. Schedulers ask this before placing:

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/graph/graph.h"
+#include "compiler/plan/plan.h"
 #include "hw/base/progress.h"
 #include "hw/base/result.h"
 #include "hw/machine/machine.h"
@@ -13,20 +14,8 @@
 
 namespace tw::compiler {
 
-enum class Precision : std::uint8_t {
-  f8,   // F143 weights and activations into matmuls with parameters, F16 elsewhere
-  f16,
-  f32,  // the reference precision
-};
 const char* name_of(Precision precision);
 Result<Precision> precision_from(std::string_view name);
-
-// Largest magnitudes of the operands of each matmul, by operation name (Repeat bodies: over all iterations):
-// the F8 scales follow. From a calibration run of the f32 reference (runtime/session/calibrate.h).
-struct OperandRange {
-  float left_max_abs = 0, right_max_abs = 0;
-};
-using OperandRanges = std::map<std::string, OperandRange>;
 
 struct CompileOptions {
   Precision precision = Precision::f8;

@@ -51,8 +51,8 @@ enum class RowReduction : std::uint8_t { sum, mean, maximum };
 // The parameters of one specialised entry. Unused fields stay at their defaults; each kind uses:
 //  gemm        rows, inner (multiple of g = 16, F8 32), columns (multiple of 16), format (of both operands),
 //              out_format (f16 for f16/f8 operands, f32 for f32), coefficient_form, coefficient_stride,
-//              row_stride (left rows per panel), out_row_stride, scale_exponent (result = sum * 2^scale_exponent),
-//              weights_region (0: slower feed).
+//              row_stride (left rows per panel), out_row_stride, scale_exponent (each panel's sum is multiplied by
+//              2^scale_exponent before it is added, so the accumulator holds real units), weights_region (0: slower feed).
 //              The accumulator is rounded to F16 after each inner panel (32 F8 / 16 F16 elements); F32 is not rounded.
 //  reduce      rows, columns (valid columns), partials (own + received, >= 1), has_bias, has_residual, format (f16/f32),
 //              row_stride (own partial), out_row_stride. Received partials: partials-1 blocks, contiguous, each

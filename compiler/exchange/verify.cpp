@@ -1,0 +1,198 @@
+// compiler/exchange/verify.cpp: replays a schedule word by word and compares what was written with the transfers.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "compiler/exchange/phase.h"
+#include "hw/fabric/fabric.h"
+
+namespace tw::compiler {
+namespace {
+
+// Where a word comes from: the tile and its word address there.
+struct Origin {
+  std::uint32_t tile = 0;
+  std::uint32_t address_words = 0;
+  friend bool operator==(const Origin&, const Origin&) = default;
+};
+
+using Memory = std::map<std::uint32_t, Origin>;  // by word address
+
+std::string text_of(const Origin& origin) {
+  return fmt::format("tile {} 0x{:x}", origin.tile, 4 * origin.address_words);
+}
+
+class Replay {
+ public:
+  Replay(std::span<const Transfer> transfers, const PhaseSchedule& schedule, const hw::Machine& machine)
+      : transfers_(transfers), schedule_(schedule), machine_(machine) {}
+
+  std::vector<Violation> run() {
+    if (schedule_.rows.size() != static_cast<std::size_t>(machine_.tiles)) {
+      add("phase.rows", fmt::format("{} rows for {} tiles", schedule_.rows.size(), machine_.tiles));
+      return std::move(found_);
+    }
+    for (std::uint32_t tile = 0; tile < schedule_.rows.size(); ++tile) {
+      check_row(tile);
+      drive_bus(tile);
+    }
+    for (std::uint32_t tile = 0; tile < schedule_.rows.size(); ++tile) compare(tile, expected(tile), received(tile));
+    check_sums();
+    return std::move(found_);
+  }
+
+ private:
+  void add(const char* rule, std::string message) { found_.push_back({rule, std::move(message)}); }
+  const hw::RowSchedule& row_of(std::uint32_t tile) const { return schedule_.rows[tile]; }
+
+  // What can be said of one row alone: it can be encoded, says the same when decoded, and controls keep off send
+  // starts.
+  void check_row(std::uint32_t tile) {
+    const hw::RowSchedule& row = row_of(tile);
+    if (row.events == 0) return;
+    const auto code = hw::encode_row(row, 0);
+    if (!code) {
+      add("row.encodes", fmt::format("tile {}: {}", tile, code.error().message));
+      return;
+    }
+    const auto decoded = hw::decode_row(*code);
+    if (!decoded || !hw::equivalent(decoded->schedule, row))
+      add("row.decodes_to_schedule",
+          fmt::format("tile {}: {}", tile, decoded ? "another schedule" : decoded.error().message));
+    for (const hw::Send& send : row.sends) {
+      const auto check = [&](std::int32_t event) {
+        if (!hw::control_allowed(event, send))
+          add("row.control_beside_send",
+              fmt::format("tile {}: control at event {}, send at {}", tile, event, send.event));
+      };
+      for (const hw::SourceControl& control : row.sources) check(control.event);
+      for (const hw::PointerControl& control : row.pointers) check(control.event);
+    }
+  }
+
+  // buses_[tile][event]: the word on the tile's bus.
+  void drive_bus(std::uint32_t tile) {
+    auto& bus = buses_[tile];
+    for (const hw::Send& send : row_of(tile).sends)
+      for (std::int32_t i = 0; i < send.words; ++i) {
+        const Origin word{tile, send.address_words + static_cast<std::uint32_t>(i)};
+        if (send.event + i < 0 || !bus.emplace(send.event + i, BusWord{word, send.sctl}).second)
+          add("bus.one_driver", fmt::format("tile {}: event {} is driven twice or negative", tile, send.event + i));
+      }
+    if (!bus.empty() && bus.rbegin()->first >= row_of(tile).events)
+      add("row.covers_sends",
+          fmt::format("tile {}: the row ends at event {} while sending", tile, row_of(tile).events));
+  }
+
+  Memory expected(std::uint32_t tile) {
+    Memory memory;
+    for (const Transfer& transfer : transfers_)
+      for (const Destination& destination : transfer.destinations) {
+        if (destination.tile.value != tile) continue;
+        for (std::uint32_t i = 0; i < transfer.words; ++i) {
+          const Origin origin{transfer.source.value, transfer.address_bytes / 4 + i};
+          if (!memory.emplace(destination.address_bytes / 4 + i, origin).second)
+            add("transfer.one_writer",
+                fmt::format("tile {}: 0x{:x} is written by two transfers", tile, destination.address_bytes + 4 * i));
+        }
+      }
+    return memory;
+  }
+
+  Memory received(std::uint32_t tile) {
+    Memory memory;
+    const hw::RowSchedule& row = row_of(tile);
+    const PhysicalTile here = hw::physical_of({tile}, machine_);
+    const int latency = hw::write_latency(here, machine_);
+    std::uint32_t source = static_cast<std::uint32_t>(machine_.fabric.neutral_mux);
+    std::uint32_t pointer = 0;
+    bool pointer_set = false;
+    std::int32_t last_write = -1;
+    auto next_source = row.sources.begin();
+    auto next_pointer = row.pointers.begin();
+    for (std::int32_t event = 0; event <= row.events; ++event) {  // of selection; the write is `latency` later
+      while (next_source != row.sources.end() && next_source->event <= event) source = next_source++->source;
+      while (next_pointer != row.pointers.end() && next_pointer->event <= event + latency) {
+        pointer = next_pointer++->pointer_words;
+        pointer_set = true;
+      }
+      if (source == static_cast<std::uint32_t>(machine_.fabric.neutral_mux)) continue;
+      if (source >= static_cast<std::uint32_t>(machine_.tiles)) {
+        add("mux.is_tile", fmt::format("tile {}: event {} selects 0x{:x}", tile, event, source));
+        return memory;
+      }
+      const PhysicalTile sender{source};
+      const auto& bus = buses_[hw::logical_of(sender, machine_).value];
+      const auto word = bus.find(event - 1 - hw::flight_time(sender, here));
+      if (word == bus.end()) {
+        add("bus.read_while_driven", fmt::format("tile {}: event {} reads the idle bus of tile {}", tile, event,
+                                                 hw::logical_of(sender, machine_).value));
+        continue;
+      }
+      if ((word->second.sctl & hw::direction(sender, here)) == 0)
+        add("bus.direction", fmt::format("tile {}: event {} is out of the sender's direction", tile, event));
+      if (!pointer_set) add("pointer.set", fmt::format("tile {}: the first write has no pointer", tile));
+      if (!memory.emplace(pointer, word->second.origin).second)
+        add("memory.written_once", fmt::format("tile {}: 0x{:x} is written twice", tile, 4 * pointer));
+      ++pointer;
+      last_write = event + latency;
+    }
+    if (source != static_cast<std::uint32_t>(machine_.fabric.neutral_mux))
+      add("mux.ends_neutral", fmt::format("tile {}: the last source 0x{:x} stays selected", tile, source));
+    if (last_write >= 0 && last_write + 1 + machine_.fabric.row_tail_cycles > row.events)
+      add("row.covers_writes",
+          fmt::format("tile {}: the row ends at event {}, the last write is at {}", tile, row.events, last_write));
+    return memory;
+  }
+
+  void compare(std::uint32_t tile, const Memory& expected, const Memory& received) {
+    for (const auto& [address, origin] : expected) {
+      const auto got = received.find(address);
+      if (got == received.end() || !(got->second == origin))
+        add("transfer.delivered",
+            fmt::format("tile {}: 0x{:x} must hold the word of {} and holds {}", tile, 4 * address, text_of(origin),
+                        got == received.end() ? "nothing" : text_of(got->second)));
+    }
+    for (const auto& [address, origin] : received)
+      if (!expected.contains(address))
+        add("transfer.no_stray_word",
+            fmt::format("tile {}: 0x{:x} receives a stray word of {}", tile, 4 * address, text_of(origin)));
+  }
+
+  void check_sums() {
+    std::map<std::uint32_t, std::int64_t> in, out;
+    for (const Transfer& transfer : transfers_) {
+      out[transfer.source.value] += transfer.words;
+      for (const Destination& destination : transfer.destinations) in[destination.tile.value] += transfer.words;
+    }
+    std::int64_t busiest = 0;
+    for (const auto& lane : {in, out})
+      for (const auto& [tile, words] : lane) busiest = std::max(busiest, words);
+    std::int32_t horizon = 0;
+    for (const hw::RowSchedule& row : schedule_.rows) horizon = std::max(horizon, row.events);
+    if (busiest != schedule_.busiest_words || horizon != schedule_.horizon_events)
+      add("phase.sums", fmt::format("horizon {} and busiest lane {}, recounted {} and {}", schedule_.horizon_events,
+                                    schedule_.busiest_words, horizon, busiest));
+  }
+
+  struct BusWord {
+    Origin origin;
+    std::uint8_t sctl = 0;
+  };
+
+  std::span<const Transfer> transfers_;
+  const PhaseSchedule& schedule_;
+  const hw::Machine& machine_;
+  std::map<std::uint32_t, std::map<std::int32_t, BusWord>> buses_;
+  std::vector<Violation> found_;
+};
+
+}  // namespace
+
+std::vector<Violation> verify_phase(std::span<const Transfer> transfers, const PhaseSchedule& schedule,
+                                    const hw::Machine& machine) {
+  return Replay(transfers, schedule, machine).run();
+}
+
+}  // namespace tw::compiler

@@ -1,0 +1,303 @@
+// compiler/lower/lower_matmul.cpp: matmul with a parameter: gather both operands, GEMM, reduce-scatter with epilogue.
+#include <algorithm>
+
+#include "compiler/lower/builder.h"
+#include "hw/base/check.h"
+#include "hw/base/units.h"
+
+namespace tw::compiler {
+namespace {
+
+// Cuts and tile numbers of a matmul's grid. The owner of a piece of the result is the tile that the result's layout
+// says: row split (r * Kg + k) * Cg + c, column split (r * Cg + c) * Kg + k.
+class MatmulGrid {
+ public:
+  MatmulGrid(const Step& step, const Plan& plan)
+      : grid_(step.grid), split_(step.split), result_(plan.stored[step.result].layout),
+        panel_(hw::panel_width(step.format)) {
+    const hw::TensorLayout& left = plan.stored[step.operands[0].stored].layout;
+    const std::int64_t rows = plan.stored[step.result].rows;
+    row_cuts = hw::balanced_cuts(rows, grid_.rows, 1, true);
+    inner_cuts = hw::balanced_cuts(left.groups.stored(), grid_.inner, panel_, false);
+    const int stride = split_ == ReduceSplit::rows ? 1 : grid_.inner;
+    for (int c = 0; c <= grid_.columns; ++c) column_cuts.push_back(result_.column_cuts[c * stride]);
+  }
+  std::uint32_t tile(int r, int c, int k) const {
+    return static_cast<std::uint32_t>(split_ == ReduceSplit::rows ? (r * grid_.inner + k) * grid_.columns + c
+                                                                  : (r * grid_.columns + c) * grid_.inner + k);
+  }
+  std::int64_t rows(int r) const { return row_cuts[r + 1] - row_cuts[r]; }
+  std::int64_t inner(int k) const { return inner_cuts[k + 1] - inner_cuts[k]; }
+  std::int64_t columns(int c) const { return column_cuts[c + 1] - column_cuts[c]; }
+  // The rows and columns, within block (r, c), that inner group k owns of the result.
+  struct Owned {
+    std::int64_t row_begin, row_end, column_begin, column_end;
+    std::int64_t rows() const { return row_end - row_begin; }
+    std::int64_t columns() const { return column_end - column_begin; }
+  };
+  Owned owned(int r, int c, int k) const {
+    if (split_ == ReduceSplit::rows)
+      return {result_.row_cuts[r * grid_.inner + k] - row_cuts[r], result_.row_cuts[r * grid_.inner + k + 1] - row_cuts[r],
+              0, columns(c)};
+    return {0, rows(r), result_.column_cuts[c * grid_.inner + k] - column_cuts[c],
+            result_.column_cuts[c * grid_.inner + k + 1] - column_cuts[c]};
+  }
+  template <class Visit>
+  void for_each(Visit visit) const {
+    for (int r = 0; r < grid_.rows; ++r)
+      for (int c = 0; c < grid_.columns; ++c)
+        for (int k = 0; k < grid_.inner; ++k) visit(r, c, k);
+  }
+
+  std::vector<std::int32_t> row_cuts, column_cuts, inner_cuts;
+
+ private:
+  Grid grid_;
+  ReduceSplit split_;
+  const hw::TensorLayout& result_;
+  std::int64_t panel_;
+};
+
+struct GemmOperands {
+  Place left, weights;
+};
+
+BufferId gather_left(Builder& b, const Step& step, const MatmulGrid& grid) {
+  const Stored& source = b.plan.stored[step.operands[0].stored];
+  const BufferId left = b.add_buffer(source.name + " gathered", step.operation, hw::BufferInfo::Use::operand);
+  std::vector<GatherItem> items;
+  for (int r = 0; r < step.grid.rows; ++r)
+    for (int k = 0; k < step.grid.inner; ++k) {
+      GatherItem item{.stored = step.operands[0].stored, .view = whole_matrix(source), .groups = source.layout.groups};
+      item.block = {grid.row_cuts[r], grid.row_cuts[r + 1], grid.inner_cuts[k], grid.inner_cuts[k + 1], grid.rows(r)};
+      for (int c = 0; c < step.grid.columns; ++c) item.tiles.push_back(grid.tile(r, c, k));
+      items.push_back(std::move(item));
+    }
+  b.gather(items, left, step.operation, "gather activations");
+  return left;
+}
+
+// Homes: the panels of a block are spread over the row groups that need it. Returns where the GEMM finds its weights:
+// the home itself when there is one row group, else a buffer that an all-gather fills.
+Place gather_weights(Builder& b, const Step& step, const MatmulGrid& grid) {
+  const Operand& weights = step.operands[1];
+  const bool iterated = b.plan.parameters[weights.parameter].iterated;
+  const std::int64_t g = hw::panel_width(step.format);
+  const std::int64_t panel_bytes = g * 16 * hw::bytes_of(step.format);
+  const auto panels_of = [&](int c, int k) { return grid.columns(c) / 16 * (grid.inner(k) / g); };
+  std::int64_t home_panels = 0;
+  for (int c = 0; c < step.grid.columns; ++c)
+    for (int k = 0; k < step.grid.inner; ++k)
+      home_panels = std::max(home_panels, ceil_div(panels_of(c, k), step.grid.rows));
+  const Place home = b.reserve_parameter(iterated, home_panels * panel_bytes);
+
+  PackJob job = b.pack_job(PackKind::weights, weights, step.format);
+  job.groups = b.plan.stored[step.result].layout.groups;
+  job.inner_groups = b.plan.stored[step.operands[0].stored].layout.groups;
+  job.scale_exponent = step.right_scale_exponent;
+  std::vector<StageTransfer> transfers;
+  const BufferId gathered = step.grid.rows > 1 ? b.add_buffer(step.operation + " weights", step.operation,
+                                                              hw::BufferInfo::Use::operand, RegionSet::region1)
+                                               : -1;
+  for (int c = 0; c < step.grid.columns; ++c)
+    for (int k = 0; k < step.grid.inner; ++k)
+      for (int r = 0; r < step.grid.rows; ++r) {
+        const std::int64_t begin = balanced_cut(r, panels_of(c, k), step.grid.rows);
+        const std::int64_t end = balanced_cut(r + 1, panels_of(c, k), step.grid.rows);
+        if (gathered >= 0) b.reserve(gathered, grid.tile(r, c, k), panels_of(c, k) * panel_bytes);
+        if (begin == end) continue;
+        job.targets.push_back({.tile = grid.tile(r, c, k), .offset_bytes = home.offset_bytes, .row_begin = begin,
+                               .row_end = end, .column_begin = grid.column_cuts[c], .column_end = grid.column_cuts[c + 1],
+                               .inner_begin = grid.inner_cuts[k], .inner_end = grid.inner_cuts[k + 1]});
+        if (gathered < 0) continue;
+        StageTransfer transfer{.source_tile = grid.tile(r, c, k), .source_offset_bytes = home.offset_bytes,
+                               .bytes = static_cast<std::uint32_t>((end - begin) * panel_bytes)};
+        transfer.source = home.buffer;
+        transfer.target = gathered;
+        for (int to = 0; to < step.grid.rows; ++to)
+          transfer.targets.emplace_back(grid.tile(to, c, k), static_cast<std::uint32_t>(begin * panel_bytes));
+        transfers.push_back(std::move(transfer));
+      }
+  b.out.packs.push_back(std::move(job));
+  if (gathered < 0) return home;
+  b.exchange(std::move(transfers), iterated, step.operation, "gather weights");
+  return {gathered, 0, false};
+}
+
+Place pack_bias(Builder& b, const Step& step, const MatmulGrid& grid) {
+  const Operand& bias = step.operands[step.bias];
+  const hw::TensorLayout& result = b.plan.stored[step.result].layout;
+  std::int64_t columns = 0;
+  for (int c = 0; c < result.column_blocks(); ++c) columns = std::max(columns, result.block_columns(c));
+  const Place place = b.reserve_parameter(b.plan.parameters[bias.parameter].iterated,
+                                          columns * hw::bytes_of(result.format));
+  PackJob job = b.pack_job(PackKind::vector, bias, result.format);
+  job.groups = result.groups;
+  grid.for_each([&](int r, int c, int k) {
+    const MatmulGrid::Owned owned = grid.owned(r, c, k);
+    if (owned.rows() == 0 || owned.columns() == 0) return;
+    job.targets.push_back({.tile = grid.tile(r, c, k), .offset_bytes = place.offset_bytes, .row_begin = 0, .row_end = 1,
+                           .column_begin = grid.column_cuts[c] + owned.column_begin,
+                           .column_end = grid.column_cuts[c] + owned.column_end});
+  });
+  b.out.packs.push_back(std::move(job));
+  return place;
+}
+
+Place pack_residual(Builder& b, const Step& step) {
+  const Operand& operand = step.operands[step.residual_parameter];
+  const Stored& result = b.plan.stored[step.result];
+  const hw::TensorLayout& layout = result.layout;
+  std::int64_t bytes = 0;
+  for (int r = 0; r < layout.row_blocks(); ++r)
+    for (int c = 0; c < layout.column_blocks(); ++c) bytes = std::max(bytes, layout.block_bytes(r, c));
+  const Place place = b.reserve_parameter(b.plan.parameters[operand.parameter].iterated, bytes);
+  PackJob job = b.pack_job(PackKind::tensor, operand, layout.format);
+  job.groups = layout.groups;
+  for (int r = 0; r < layout.row_blocks(); ++r)
+    for (int c = 0; c < layout.column_blocks(); ++c)
+      if (layout.block_bytes(r, c) > 0)
+        job.targets.push_back({.tile = layout.tile_of(r, c).value, .offset_bytes = place.offset_bytes,
+                               .row_begin = layout.row_cuts[r], .row_end = layout.row_cuts[r + 1],
+                               .column_begin = layout.column_cuts[c], .column_end = layout.column_cuts[c + 1]});
+  b.out.packs.push_back(std::move(job));
+  return place;
+}
+
+// Every owner receives its piece of the other inner groups' partials: [partials - 1][panels][rows][16].
+BufferId scatter_partials(Builder& b, const Step& step, const MatmulGrid& grid, BufferId partial) {
+  const hw::NumberFormat format = b.plan.stored[step.result].layout.format;
+  const std::int64_t panel_bytes = 16 * hw::bytes_of(format);  // one row of a panel
+  const BufferId received =
+      b.add_buffer(step.operation + " partials", step.operation, hw::BufferInfo::Use::operand);
+  std::vector<StageTransfer> transfers;
+  // In step t every owner hears inner group (k + t): both lanes of all tiles are busy (a Latin square).
+  for (int t = 1; t < step.grid.inner; ++t)
+    grid.for_each([&](int r, int c, int k) {
+      const MatmulGrid::Owned owned = grid.owned(r, c, k);
+      if (owned.rows() == 0 || owned.columns() == 0) return;
+      const int from = (k + t) % step.grid.inner;
+      const std::int64_t slot = from < k ? from : from - 1;
+      const std::int64_t block = owned.rows() * owned.columns() * hw::bytes_of(format);
+      b.reserve(received, grid.tile(r, c, k), block * (step.grid.inner - 1));
+      const bool whole_panels = owned.rows() == grid.rows(r);
+      const std::int64_t runs = whole_panels ? 1 : owned.columns() / 16;
+      for (std::int64_t run = 0; run < runs; ++run) {
+        const std::int64_t panel = owned.column_begin / 16 + run;
+        StageTransfer transfer{.source_tile = grid.tile(r, c, from)};
+        transfer.source_offset_bytes =
+            static_cast<std::uint32_t>((panel * grid.rows(r) + owned.row_begin) * panel_bytes);
+        transfer.bytes = static_cast<std::uint32_t>(block / runs);
+        transfer.source = partial;
+        transfer.target = received;
+        transfer.targets.emplace_back(grid.tile(r, c, k),
+                                      static_cast<std::uint32_t>(slot * block + run * owned.rows() * panel_bytes));
+        transfers.push_back(std::move(transfer));
+      }
+    });
+  b.exchange(std::move(transfers), false, step.operation, "reduce-scatter");
+  return received;
+}
+
+}  // namespace
+
+void lower_matmul(Builder& b, const Step& step) {
+  const MatmulGrid grid(step, b.plan);
+  const hw::NumberFormat result_format = b.plan.stored[step.result].layout.format;
+  const BufferId left = gather_left(b, step, grid);
+  const Place weights = gather_weights(b, step, grid);
+  const bool reduces = step.grid.inner > 1 || step.bias >= 0 || step.residual >= 0 || step.residual_parameter >= 0;
+
+  // The GEMM writes its output to region 1, away from the left stream (ipu21.md section 2).
+  b.add_stage(hw::StageKind::compute, step.operation, "gemm");
+  const BufferId product = reduces ? b.add_buffer(step.operation + " product", step.operation,
+                                                  hw::BufferInfo::Use::operand, RegionSet::region1)
+                                   : b.add_result(step.result, step.operation, RegionSet::region1);
+  b.separate(left, product);
+  grid.for_each([&](int r, int c, int k) {
+    hw::KernelParams params{.kind = hw::KernelKind::gemm, .format = step.format, .out_format = result_format};
+    params.rows = params.row_stride = params.out_row_stride = static_cast<std::int32_t>(grid.rows(r));
+    params.inner = static_cast<std::int32_t>(grid.inner(k));
+    params.columns = static_cast<std::int32_t>(grid.columns(c));
+    params.scale_exponent = step.left_scale_exponent + step.right_scale_exponent;
+    b.reserve(product, grid.tile(r, c, k), grid.rows(r) * grid.columns(c) * hw::bytes_of(result_format));
+    b.call(grid.tile(r, c, k), params, {{2, Place{product, 0, false}}, {3, Place{left, 0, false}}, {4, weights}});
+  });
+  if (!reduces) return;
+
+  const BufferId received = step.grid.inner > 1 ? scatter_partials(b, step, grid, product) : -1;
+  const Place bias = step.bias >= 0 ? pack_bias(b, step, grid) : Place{};
+  const Place residual = step.residual >= 0             ? b.place_of(step.residual)
+                         : step.residual_parameter >= 0 ? pack_residual(b, step)
+                                                        : Place{};
+  b.add_stage(hw::StageKind::compute, step.operation, "reduce");
+  const BufferId result = b.add_result(step.result, step.operation);
+  grid.for_each([&](int r, int c, int k) {
+    const MatmulGrid::Owned owned = grid.owned(r, c, k);
+    if (owned.rows() == 0 || owned.columns() == 0) return;
+    hw::KernelParams params{.kind = hw::KernelKind::reduce, .format = result_format, .out_format = result_format};
+    params.rows = params.out_row_stride = static_cast<std::int32_t>(owned.rows());
+    params.columns = static_cast<std::int32_t>(owned.columns());
+    params.row_stride = static_cast<std::int32_t>(grid.rows(r));
+    params.partials = step.grid.inner;
+    params.has_bias = step.bias >= 0;
+    params.has_residual = residual.buffer >= 0;
+    const std::int64_t own = (owned.column_begin / 16 * grid.rows(r) + owned.row_begin) * 16 * hw::bytes_of(result_format);
+    b.call(grid.tile(r, c, k), params,
+           {{2, Place{result, 0, false}}, {3, Place{product, static_cast<std::uint32_t>(own), false}},
+            {4, Place{received, 0, false}}, {5, bias}, {6, residual}});
+  });
+}
+
+// Product of two computed values: for each batch a grid of row and column groups, the right operand in block form.
+void lower_batched_matmul(Builder& b, const Step& step) {
+  const Stored& result = b.plan.stored[step.result];
+  const hw::MatrixView left_view = matrix(step.operands[0].view), right_view = matrix(step.operands[1].view);
+  const std::int64_t rows = step.operands[0].view.shape[step.operands[0].view.shape.size() - 2];
+  const std::int64_t inner = step.operands[0].view.shape.back();
+  const std::int64_t padded_inner = round_up(inner, 16);
+  const std::int64_t batch = result.rows / rows;
+  const auto tile = [&](std::int64_t item, int r, int c) {
+    return static_cast<std::uint32_t>((item * step.grid.rows + r) * step.grid.columns + c);
+  };
+  const BufferId left = b.add_buffer(step.operation + " left", step.operation, hw::BufferInfo::Use::operand);
+  const BufferId right = b.add_buffer(step.operation + " right", step.operation, hw::BufferInfo::Use::operand,
+                                      RegionSet::region1);
+  const hw::ColumnGroups inner_groups{1, static_cast<std::int32_t>(inner), static_cast<std::int32_t>(padded_inner)};
+  std::vector<GatherItem> left_items, right_items;
+  for (std::int64_t item = 0; item < batch; ++item) {
+    for (int r = 0; r < step.grid.rows; ++r) {
+      const std::int32_t* cuts = &result.layout.row_cuts[item * step.grid.rows + r];
+      GatherItem gather{.stored = step.operands[0].stored, .view = left_view, .groups = inner_groups};
+      gather.block = {cuts[0], cuts[1], 0, padded_inner, cuts[1] - cuts[0]};
+      for (int c = 0; c < step.grid.columns; ++c) gather.tiles.push_back(tile(item, r, c));
+      left_items.push_back(std::move(gather));
+    }
+    for (int c = 0; c < step.grid.columns; ++c) {
+      GatherItem gather{.stored = step.operands[1].stored, .view = right_view, .groups = result.layout.groups};
+      gather.block = {item * inner, (item + 1) * inner, result.layout.column_cuts[c], result.layout.column_cuts[c + 1],
+                      padded_inner};
+      for (int r = 0; r < step.grid.rows; ++r) gather.tiles.push_back(tile(item, r, c));
+      right_items.push_back(std::move(gather));
+    }
+  }
+  b.gather(left_items, left, step.operation, "gather left");
+  b.gather(right_items, right, step.operation, "gather right", padded_inner != inner);
+
+  b.add_stage(hw::StageKind::compute, step.operation, "gemm");
+  const BufferId product = b.add_result(step.result, step.operation, RegionSet::region1);
+  b.separate(left, product);
+  for (std::int64_t item = 0; item < batch; ++item)
+    for (int r = 0; r < step.grid.rows; ++r)
+      for (int c = 0; c < step.grid.columns; ++c) {
+        const auto block = static_cast<int>(item) * step.grid.rows + r;
+        hw::KernelParams params{.kind = hw::KernelKind::gemm, .format = step.format, .out_format = result.layout.format,
+                                .coefficient_form = hw::CoefficientForm::block};
+        params.rows = params.row_stride = params.out_row_stride = static_cast<std::int32_t>(result.layout.block_rows(block));
+        params.inner = params.coefficient_stride = static_cast<std::int32_t>(padded_inner);
+        params.columns = static_cast<std::int32_t>(result.layout.block_columns(c));
+        b.call(tile(item, r, c), params, {{2, Place{product, 0, false}}, {3, Place{left, 0, false}}, {4, Place{right, 0, false}}});
+      }
+}
+
+}  // namespace tw::compiler

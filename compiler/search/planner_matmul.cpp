@@ -1,0 +1,269 @@
+#include <algorithm>
+#include <tuple>
+
+#include "compiler/search/planner.h"
+#include "hw/base/check.h"
+#include "hw/base/units.h"
+
+namespace tw::compiler {
+namespace {
+
+struct Choice {
+  Grid grid;
+  ReduceSplit split = ReduceSplit::rows;
+  StepCost cost;
+  std::int64_t total_cycles = 0;  // with what follows
+  bool within_budget = false;
+  auto rank() const {
+    return std::tuple{!within_budget, within_budget ? 0 : cost.temporary_bytes, total_cycles, grid.tiles(), grid.rows,
+                      grid.columns, split};
+  }
+};
+
+// Calls visit(grid) for every grid of at most `tiles` tiles without empty groups.
+template <class Visit>
+void for_each_grid(std::int64_t rows, std::int64_t column_units, std::int64_t inner_panels, std::int64_t tiles,
+                   Visit visit) {
+  for (std::int64_t r = 1; r <= std::min(rows, tiles); ++r)
+    for (std::int64_t c = 1; c <= std::min(column_units, tiles / r); ++c)
+      for (std::int64_t k = 1; k <= std::min(inner_panels, tiles / (r * c)); ++k)
+        visit(Grid{static_cast<std::int32_t>(r), static_cast<std::int32_t>(c), static_cast<std::int32_t>(k)});
+}
+
+}  // namespace
+
+// How the result's columns are stored: by attention head, padded to whole panels, when heads read it.
+hw::ColumnGroups Planner::result_groups(const Operation& operation, std::int64_t columns, std::int64_t unit) const {
+  const auto plain = hw::ColumnGroups{1, static_cast<std::int32_t>(columns),
+                                      static_cast<std::int32_t>(round_up(columns, unit))};
+  for (const OperationId user : users(operation.results[0])) {
+    const Operation& reader = graph_.operation(user);
+    std::vector<OperationId> candidates{user};
+    if (reader.kind == OpKind::slice) candidates = users(reader.results[0]);
+    for (const OperationId id : candidates) {
+      const Operation& attention = graph_.operation(id);
+      if (attention.kind != OpKind::attention) continue;
+      const std::int64_t width = graph_.value(attention.operands[0]).shape.back() / attention.attributes.heads;
+      const std::int64_t value_width = graph_.value(attention.operands[2]).shape.back() / attention.attributes.heads;
+      if (width == value_width && columns % width == 0)
+        return {static_cast<std::int32_t>(columns / width), static_cast<std::int32_t>(width),
+                static_cast<std::int32_t>(round_up(width, 16))};
+    }
+  }
+  return plain;
+}
+
+// The add that takes this result and a value that is known already: its reduction can add it.
+std::optional<OperationId> Planner::fusable_residual(const Operation& operation, const Shape& shape) const {
+  const std::vector<OperationId> readers = users(operation.results[0]);
+  if (readers.size() != 1 || escapes_.contains(operation.results[0])) return std::nullopt;
+  const Operation& add = graph_.operation(readers[0]);
+  if (add.kind != OpKind::binary || add.attributes.binary != Binary::add) return std::nullopt;
+  if (add.operands[0] == add.operands[1] || graph_.value(add.results[0]).shape != shape) return std::nullopt;
+  const ValueId other = add.operands[0] == operation.results[0] ? add.operands[1] : add.operands[0];
+  if (!graph_.value(other).is_parameter() && !known_.contains(other)) return std::nullopt;
+  if (const auto found = known_.find(other); found != known_.end() && found->second.input >= 0) return std::nullopt;
+  return readers[0];
+}
+
+// Cycles of what reads the result locally, on a block of rows x columns.
+std::int64_t Planner::follower_cycles(ValueId value, std::int64_t rows, std::int64_t columns,
+                                      std::int64_t column_blocks) const {
+  std::int64_t total = 0;
+  hw::KernelParams params{.format = format_, .out_format = format_};
+  params.rows = static_cast<std::int32_t>(rows);
+  params.columns = static_cast<std::int32_t>(columns);
+  params.elements = params.rows * params.columns;
+  for (const OperationId user : users(value)) {
+    const Operation& reader = graph_.operation(user);
+    if (reader.kind == OpKind::gelu) {
+      params.kind = hw::KernelKind::gelu;
+      total += hw::cycles(params, machine_);
+    } else if (reader.kind == OpKind::layer_norm) {
+      params.kind = hw::KernelKind::layer_norm_statistics;
+      total += hw::cycles(params, machine_);
+      params.kind = hw::KernelKind::layer_norm_apply;
+      params.groups = static_cast<std::int32_t>(column_blocks);
+      total += hw::cycles(params, machine_);
+      total += phase_cycles(2 * rows * column_blocks, column_blocks, machine_);
+    }
+  }
+  if (options_.precision == Precision::f8) {
+    params.kind = hw::KernelKind::cast;
+    params.out_format = hw::NumberFormat::f143;
+    total += hw::cycles(params, machine_);
+  }
+  return total;
+}
+
+void Planner::plan_matmul(const Operation& operation) {
+  Known left = resolve(operation.operands[0]);
+  Known right = resolve(operation.operands[1]);
+  const auto swap_last = [](Known& known) {
+    std::vector<std::int64_t> permutation(known.view.shape.size());
+    for (std::size_t axis = 0; axis < permutation.size(); ++axis) permutation[axis] = static_cast<std::int64_t>(axis);
+    std::swap(permutation[permutation.size() - 1], permutation[permutation.size() - 2]);
+    known.view = transpose(known.view, permutation);
+  };
+  if (operation.attributes.transpose_a) swap_last(left);
+  if (operation.attributes.transpose_b) swap_last(right);
+  const Shape& b = right.view.shape;
+  const bool one_matrix = elements_of(b) == b[b.size() - 1] * b[b.size() - 2];
+  if (right.is_parameter() && one_matrix) {
+    right.view = *reshape(right.view, {b[b.size() - 2], b[b.size() - 1]});
+    plan_parameter_matmul(operation, left, right);
+  } else {
+    plan_batched_matmul(operation, left, right);
+  }
+}
+
+void Planner::plan_parameter_matmul(const Operation& operation, const Known& left, const Known& right) {
+  const std::int64_t inner = right.view.shape[0], columns = right.view.shape[1];
+  const std::int64_t rows = elements_of(left.view.shape) / inner;
+  // The projection of patches keeps F16: photographs lost accuracy otherwise (findings.md section 1, measured).
+  const bool is_patch_projection = left.input >= 0 && !is_whole(left.view, elements_of(left.view.shape));
+  const bool f8 = options_.precision == Precision::f8 && !is_patch_projection;
+  const std::string& value_name = name_of_value(operation.operands[0]);
+
+  Step step{.kind = StepKind::matmul, .operation = operation.name};
+  std::int32_t stored = stored_matrix(left, operation.name, value_name, rows, inner);
+  step.format = f8 ? hw::NumberFormat::f143 : format_;
+  if (f8) {
+    if (const auto range = options_.ranges.find(operation.name); range != options_.ranges.end()) {
+      step.left_scale_exponent = hw::scale_exponent_for(step.format, range->second.left_max_abs);
+      step.right_scale_exponent = hw::scale_exponent_for(step.format, range->second.right_max_abs);
+    }
+    stored = cast_to_f8(stored, operation.name, step.left_scale_exponent);
+  }
+  step.operands = {whole_operand(stored), operand_of(right)};
+
+  const Shape& shape = graph_.value(operation.results[0]).shape;
+  ValueId result_value = operation.results[0];
+  Known residual;
+  if (operation.operands.size() > 2) {
+    const Known bias = resolve(operation.operands[2]);
+    if (!bias.is_parameter()) return unsupported(operation, "a bias that is computed; a parameter is supported");
+    step.bias = static_cast<std::int32_t>(step.operands.size());
+    step.operands.push_back(operand_of(bias));
+  }
+  const auto add = fusable_residual(operation, shape);
+  if (add) {
+    const Operation& sum = graph_.operation(*add);
+    residual = resolve(sum.operands[0] == operation.results[0] ? sum.operands[1] : sum.operands[0]);
+    residual.view = expand(residual.view, shape);
+    result_value = sum.results[0];
+    fused_.insert(*add);
+  }
+
+  const hw::TensorLayout& source = plan_.stored[stored].layout;
+  const hw::ColumnGroups groups = result_groups(operation, columns, unit_);
+  const std::int64_t column_unit = groups.groups > 1 ? 16 : unit_;
+  MatmulProblem problem{.rows = rows,
+                        .inner = source.groups.stored(),
+                        .columns = groups.stored(),
+                        .format = step.format,
+                        .result_format = format_,
+                        .column_unit = column_unit,
+                        .source_rows = largest_rows(source)};
+  problem.extra_partials = (step.bias >= 0 ? 1 : 0) + (add ? 1 : 0);
+
+  const hw::TensorLayout* wanted = nullptr;  // a layout that saves a re-layout when the result has it
+  if (const auto found = wanted_.find(result_value); found != wanted_.end()) wanted = &found->second;
+  const hw::TensorLayout* residual_layout =
+      add && residual.stored >= 0 && is_plain(residual, rows, columns) ? &plan_.stored[residual.stored].layout : nullptr;
+
+  std::optional<Choice> best;
+  for_each_grid(rows, ceil_div(problem.columns, column_unit), problem.inner / hw::panel_width(step.format),
+                machine_.tiles, [&](Grid grid) {
+    for (const ReduceSplit split : {ReduceSplit::rows, ReduceSplit::columns}) {
+      if (split == ReduceSplit::columns &&
+          (grid.inner == 1 || std::int64_t{grid.columns} * grid.inner > ceil_div(problem.columns, column_unit)))
+        continue;
+      Choice choice{grid, split, matmul_cost(problem, grid, split, machine_)};
+      choice.within_budget = choice.cost.temporary_bytes <= temporary_budget_bytes_;
+      const MatmulBlock block = matmul_block(problem, grid, split);
+      const std::int64_t column_blocks = split == ReduceSplit::rows ? grid.columns : std::int64_t{grid.columns} * grid.inner;
+      choice.total_cycles = choice.cost.cycles() +
+                            follower_cycles(result_value, block.result_rows, block.result_columns, column_blocks);
+      if (best && !(choice.rank() < best->rank())) continue;  // already worse without re-layouts
+      const auto same = [&](const hw::TensorLayout& other) {
+        return other == result_layout(rows, groups, format_, column_unit, grid, split);
+      };
+      const std::int64_t relayout = phase_cycles(
+          ceil_div(block.result_rows * block.result_columns * hw::bytes_of(format_), bytes_per_word), 4, machine_);
+      if (add && residual.stored >= 0 && !(residual_layout && same(*residual_layout))) choice.total_cycles += relayout;
+      if (wanted && !same(*wanted)) choice.total_cycles += relayout;
+      if (!best || choice.rank() < best->rank()) best = choice;
+    }
+  });
+  TW_CHECK(best.has_value(), "no grid for {}", operation.name);
+
+  step.grid = best->grid;
+  step.split = best->split;
+  step.cost = best->cost;
+  const hw::TensorLayout layout = result_layout(rows, groups, format_, column_unit, best->grid, best->split);
+  if (add && residual.stored >= 0) {
+    step.residual = stored_as(residual, operation.name, name_of_value(result_value), layout);
+  } else if (add) {
+    step.residual_parameter = static_cast<std::int32_t>(step.operands.size());
+    Operand operand = operand_of(residual);
+    step.operands.push_back(operand);
+  }
+  step.result = add_stored(name_of_value(result_value), shape, rows, columns, layout);
+  const std::int32_t result = step.result;
+  plan_.steps.push_back(std::move(step));
+  define_stored(result_value, result);
+}
+
+void Planner::plan_batched_matmul(const Operation& operation, const Known& left, const Known& right) {
+  const Shape& shape = graph_.value(operation.results[0]).shape;
+  const std::size_t axes = shape.size();
+  const std::int64_t rows = axes > 1 ? shape[axes - 2] : 1, columns = shape[axes - 1];
+  const std::int64_t inner = left.view.shape.back();
+  const std::int64_t batch = elements_of(shape) / (rows * columns);
+  if (operation.operands.size() > 2)
+    return unsupported(operation, "a bias on a product of two computed values; add it separately");
+  if (batch > machine_.tiles)
+    return unsupported(operation, "a batch of more products than the machine has tiles");
+  // Both operands as batch x rows x inner (batch x inner x columns) looks, broadcast over the batch.
+  const auto batched = [&](Known known, std::int64_t r, std::int64_t c, const std::string& name) -> Known {
+    Shape full(shape.begin(), shape.end() - 2);
+    full.push_back(r);
+    full.push_back(c);
+    known.stored = known.is_parameter() || known.input >= 0 ? stored_somewhere(known, operation.name, name) : known.stored;
+    if (known.parameter >= 0 || known.input >= 0) known.view = whole(known.view.shape);
+    known.parameter = known.input = -1;
+    known.view = expand(known.view, full);
+    return known;
+  };
+  Step step{.kind = StepKind::batched_matmul, .operation = operation.name, .format = format_};
+  step.operands = {operand_of(batched(left, rows, inner, name_of_value(operation.operands[0]))),
+                   operand_of(batched(right, inner, columns, name_of_value(operation.operands[1])))};
+
+  MatmulProblem problem{.rows = rows, .inner = round_up(inner, 16), .columns = round_up(columns, unit_), .format = format_,
+                        .result_format = format_, .column_unit = unit_, .source_rows = rows, .weights_stored = true};
+  std::optional<Choice> best;
+  for_each_grid(rows, problem.columns / unit_, 1, machine_.tiles / batch, [&](Grid grid) {
+    Choice choice{grid, ReduceSplit::rows, matmul_cost(problem, grid, ReduceSplit::rows, machine_)};
+    choice.within_budget = choice.cost.temporary_bytes <= temporary_budget_bytes_;
+    choice.total_cycles = choice.cost.cycles();
+    if (!best || choice.rank() < best->rank()) best = choice;
+  });
+  TW_CHECK(best.has_value(), "no grid for {}", operation.name);
+  step.grid = best->grid;
+  step.cost = best->cost;
+
+  hw::TensorLayout layout = result_layout(rows, {1, static_cast<std::int32_t>(columns), static_cast<std::int32_t>(problem.columns)},
+                                          format_, unit_, best->grid, ReduceSplit::rows);
+  const std::vector<std::int32_t> within = layout.row_cuts;
+  layout.row_cuts = {0};
+  for (std::int64_t b = 0; b < batch; ++b)
+    for (std::size_t cut = 1; cut < within.size(); ++cut)
+      layout.row_cuts.push_back(static_cast<std::int32_t>(b * rows + within[cut]));
+  step.result = add_stored(name_of_value(operation.results[0]), shape, batch * rows, columns, layout);
+  const std::int32_t result = step.result;
+  plan_.steps.push_back(std::move(step));
+  define_stored(operation.results[0], result);
+}
+
+}  // namespace tw::compiler

@@ -1,0 +1,57 @@
+#include "hw/program/tensor_layout.h"
+
+#include <algorithm>
+
+#include "hw/base/units.h"
+
+namespace tw::hw {
+namespace {
+
+std::int64_t extent(const std::vector<ViewDim>& dims) {
+  std::int64_t size = 1;
+  for (const ViewDim& dim : dims) size *= dim.size;
+  return size;
+}
+
+std::int64_t flat(const std::vector<ViewDim>& dims, std::int64_t index) {
+  std::int64_t sum = 0;
+  for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim) {
+    sum += index % dim->size * dim->stride;
+    index /= dim->size;
+  }
+  return sum;
+}
+
+int block_of(const std::vector<std::int32_t>& cuts, std::int64_t index) {
+  return static_cast<int>(std::upper_bound(cuts.begin(), cuts.end(), index) - cuts.begin()) - 1;
+}
+
+}  // namespace
+
+std::int64_t MatrixView::rows() const { return extent(row_dims); }
+std::int64_t MatrixView::columns() const { return extent(column_dims); }
+std::int64_t MatrixView::at(std::int64_t row, std::int64_t column) const {
+  return offset + flat(row_dims, row) + flat(column_dims, column);
+}
+
+MatrixView plain_view(std::int64_t rows, std::int64_t columns) { return {{{rows, columns}}, {{columns, 1}}, 0}; }
+
+std::int64_t TensorLayout::offset_of(int r, int c, std::int64_t row, std::int64_t stored_column) const {
+  const std::int64_t i = row - row_cuts[r], j = stored_column - column_cuts[c], b = panel();
+  return ((j / b * block_rows(r) + i) * b + j % b) * bytes_of(format);
+}
+
+int TensorLayout::row_block_of(std::int64_t row) const { return block_of(row_cuts, row); }
+int TensorLayout::column_block_of(std::int64_t stored_column) const { return block_of(column_cuts, stored_column); }
+
+std::vector<std::int32_t> balanced_cuts(std::int64_t extent, std::int64_t parts, std::int64_t unit, bool clip) {
+  std::vector<std::int32_t> cuts;
+  const std::int64_t units = ceil_div(extent, unit);
+  for (std::int64_t part = 0; part <= parts; ++part) {
+    const std::int64_t cut = unit * balanced_cut(part, units, parts);
+    cuts.push_back(static_cast<std::int32_t>(clip ? std::min(cut, extent) : cut));
+  }
+  return cuts;
+}
+
+}  // namespace tw::hw

@@ -1,5 +1,6 @@
 // compiler/exchange/schedule.cpp: the order of transfers: earliest first, ties by remaining work of the fuller lane.
 #include <algorithm>
+#include <optional>
 #include <queue>
 
 #include <fmt/format.h>
@@ -14,30 +15,36 @@ namespace {
 
 // Starts that differ by less than this fraction of the transfer (and this many events) count as equal, so that flight
 // times do not break up the regular orders in which lanes stay full.
-constexpr std::int32_t equal_fraction = 4, equal_events = 48;
+constexpr std::int32_t equal_fraction = 4, equal_events = 100;
+// Jobs of one sender that are compared at a time: the next ones of its rotation.
+constexpr std::size_t considered = 12;
 
 class Scheduler {
  public:
-  Scheduler(const Jobs& jobs, const hw::Machine& machine, bool combine)
-      : jobs_(jobs), machine_(machine), tiles_(static_cast<std::size_t>(machine.tiles)), pending_(tiles_.size()) {
-    for (std::size_t tile = 0; tile < tiles_.size(); ++tile) {
-      tiles_[tile].combine = combine;
-      physical_.push_back(hw::physical_of({static_cast<std::uint32_t>(tile)}, machine).value);
+  // `combine`: by tile, whether a source and a pointer change may share an event.
+  Scheduler(const Jobs& jobs, const hw::Machine& machine, const std::vector<bool>& combine)
+      : jobs_(jobs),
+        machine_(machine),
+        tiles_(static_cast<std::size_t>(machine.tiles)),
+        pending_(tiles_.size()),
+        send_left_(tiles_.size()),
+        receive_left_(tiles_.size()),
+        receive_end_(tiles_.size(), 1) {
+    for (std::uint32_t tile = 0; tile < tiles_.size(); ++tile) {
+      tiles_[tile].combine = combine[tile];
+      physical_.push_back(hw::physical_of({tile}, machine).value);
     }
-    for (std::uint32_t index = 0; index < jobs.jobs.size(); ++index) {
-      const Job& job = jobs.jobs[index];
-      pending_[job.source].push_back(index);
-      tiles_[job.source].send_left += job.words;
-      for (const Reception& reception : jobs.of(job)) tiles_[reception.tile].receive_left += job.words;
-    }
+    for (std::uint32_t index = 0; index < jobs.jobs.size(); ++index) add_pending(index);
+    for (std::vector<Pending>& list : pending_)
+      std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.rotation < b.rotation; });
   }
 
   PhaseSchedule run() {
     PhaseSchedule schedule;
-    for (const TileRow& tile : tiles_)
-      schedule.busiest_words = std::max({schedule.busiest_words, tile.send_left, tile.receive_left});
-    for (std::uint32_t tile = 0; tile < tiles_.size(); ++tile)
+    for (std::uint32_t tile = 0; tile < tiles_.size(); ++tile) {
+      schedule.busiest_words = std::max({schedule.busiest_words, send_left_[tile], receive_left_[tile]});
       if (!pending_[tile].empty()) queue_.push(candidate_of(tile));
+    }
     while (!queue_.empty()) {
       const Candidate old = queue_.top();
       queue_.pop();
@@ -47,7 +54,7 @@ class Scheduler {
         continue;
       }
       place(now);
-      if (!pending_[now.source].empty()) queue_.push(candidate_of(now.source));
+      if (!pending_[old.source].empty()) queue_.push(candidate_of(old.source));
     }
     for (TileRow& tile : tiles_) {
       schedule.rows.push_back(tile.finish(machine_.fabric.row_tail_cycles));
@@ -57,9 +64,19 @@ class Scheduler {
   }
 
  private:
+  // A job that waits in its sender's list.
+  struct Pending {
+    std::uint32_t job = 0;
+    std::uint32_t rotation = 0;
+    std::int32_t mean_flight = 0;
+    // As things are: the first event at which the lanes are free, and the work left on its fullest receiver.
+    std::int32_t start = 0;
+    std::int64_t work = 0;
+  };
+
   // A sender's best pending job. The queue gives the smallest `time` first.
   struct Candidate {
-    std::int32_t time = 0;  // mean source control event at the receivers
+    std::int32_t time = 0;  // mean event at which the receivers would select it
     std::int64_t work = 0;  // of the fullest lane that it uses
     std::uint32_t source = 0;
     std::uint32_t slot = 0;  // index in pending_[source]
@@ -69,95 +86,88 @@ class Scheduler {
     bool operator>(const Candidate& other) const { return other < *this; }
   };
 
-  // The first event at which the lanes of a job are free, and the work that is left on its receivers.
-  struct Lanes {
-    std::int32_t start = 0;
-    std::int64_t work = 0;
-  };
-  Lanes lanes_of(const Job& job) const {
-    Lanes lanes{tiles_[job.source].send_end, 0};
+  void add_pending(std::uint32_t index) {
+    const Job& job = jobs_.jobs[index];
+    std::int64_t flight = 0;
     for (const Reception& reception : jobs_.of(job)) {
-      const TileRow& tile = tiles_[reception.tile];
-      lanes.start = std::max(lanes.start, tile.receive_end - reception.flight - 1);
-      lanes.work = std::max(lanes.work, tile.receive_left);
+      flight += reception.flight;
+      receive_left_[reception.tile] += job.words;
     }
-    return lanes;
+    send_left_[job.source] += job.words;
+    // Steps from the sender to the first receiver, counted upwards: within a group this is the rotation in which all
+    // tiles can send and receive at once.
+    const auto count = static_cast<std::uint32_t>(tiles_.size());
+    const std::uint32_t rotation = (jobs_.receptions[job.first].tile + count - job.source) % count;
+    pending_[job.source].push_back({index, rotation, static_cast<std::int32_t>(flight / job.count)});
   }
 
-  // Steps from the sender to the first receiver, counted upwards: within a group this is the rotation in which all
-  // tiles can send and receive at once.
-  std::uint32_t rotation(const Job& job) const {
-    const auto count = static_cast<std::uint32_t>(tiles_.size());
-    return (jobs_.receptions[job.first].tile + count - job.source) % count;
+  void update(Pending& pending) const {
+    const Job& job = jobs_.jobs[pending.job];
+    std::int32_t start = tiles_[job.source].send_end;
+    std::int64_t work = 0;
+    for (const Reception& reception : jobs_.of(job)) {
+      start = std::max(start, receive_end_[reception.tile] - reception.flight - 1);
+      work = std::max(work, receive_left_[reception.tile]);
+    }
+    pending.start = start;
+    pending.work = work;
   }
 
   Candidate candidate_of(std::uint32_t source) {
-    const std::vector<std::uint32_t>& pending = pending_[source];
-    lanes_.clear();
+    const std::span<Pending> list = std::span(pending_[source]).first(std::min(pending_[source].size(), considered));
     std::int32_t earliest = INT32_MAX;
-    for (const std::uint32_t index : pending) {
-      lanes_.push_back(lanes_of(jobs_.jobs[index]));
-      earliest = std::min(earliest, lanes_.back().start);
+    for (Pending& pending : list) {
+      update(pending);
+      earliest = std::min(earliest, pending.start);
     }
-    std::size_t best = pending.size();
-    for (std::size_t slot = 0; slot < pending.size(); ++slot) {
-      const Job& job = jobs_.jobs[pending[slot]];
-      if (lanes_[slot].start > earliest + std::min(equal_events, job.words / equal_fraction)) continue;
-      if (best == pending.size() || std::tuple(-lanes_[slot].work, rotation(job)) <
-                                        std::tuple(-lanes_[best].work, rotation(jobs_.jobs[pending[best]])))
-        best = slot;
+    const Pending* best = nullptr;
+    for (const Pending& pending : list) {
+      const std::int32_t words = jobs_.jobs[pending.job].words;
+      if (pending.start > earliest + std::min(equal_events, words / equal_fraction)) continue;
+      if (!best || std::tuple(-pending.work, pending.rotation) < std::tuple(-best->work, best->rotation))
+        best = &pending;
     }
-    const Job& job = jobs_.jobs[pending[best]];
-    std::int64_t flight = 0;
-    for (const Reception& reception : jobs_.of(job)) flight += reception.flight;
-    return {lanes_[best].start + static_cast<std::int32_t>(flight / job.count),
-            std::max(lanes_[best].work, tiles_[source].send_left), source, static_cast<std::uint32_t>(best)};
+    return {best->start + best->mean_flight, std::max(best->work, send_left_[source]), source,
+            static_cast<std::uint32_t>(best - list.data())};
   }
 
   // Commits a job at the first event at which its controls fit, too.
   void place(const Candidate& candidate) {
-    std::vector<std::uint32_t>& pending = pending_[candidate.source];
-    const Job& job = jobs_.jobs[pending[candidate.slot]];
-    pending.erase(pending.begin() + candidate.slot);
+    std::vector<Pending>& list = pending_[candidate.source];
+    const Job& job = jobs_.jobs[list[candidate.slot].job];
+    std::int32_t event = list[candidate.slot].start;
+    list.erase(list.begin() + candidate.slot);
     TileRow& sender = tiles_[job.source];
-    std::int32_t event = lanes_of(job).start;
     for (std::int32_t before = -1; before != event;) {
       before = event;
       event = sender.send_start(event);
-      for (const Reception& reception : jobs_.of(job))
-        event = tiles_[reception.tile].receive_start(event + reception.flight + 1, job.words, reception,
-                                                     reception.tile == job.source) -
-                reception.flight - 1;
+      for (const Reception& reception : jobs_.of(job)) {
+        const std::int32_t way = reception.flight + 1;
+        event =
+            tiles_[reception.tile].receive_start(event + way, job.words, reception, reception.tile == job.source) - way;
+      }
     }
     sender.add_send({event, job.words, job.address_words, job.sctl});
-    for (const Reception& reception : jobs_.of(job))
-      tiles_[reception.tile].add_reception(event + reception.flight + 1, job.words, physical_[job.source],
-                                           static_cast<std::uint32_t>(machine_.fabric.neutral_mux), reception,
+    send_left_[job.source] -= job.words;
+    const auto neutral = static_cast<std::uint32_t>(machine_.fabric.neutral_mux);
+    for (const Reception& reception : jobs_.of(job)) {
+      const std::int32_t selected = event + reception.flight + 1;
+      tiles_[reception.tile].add_reception(selected, job.words, physical_[job.source], neutral, reception,
                                            reception.tile == job.source);
+      receive_end_[reception.tile] = selected + job.words;
+      receive_left_[reception.tile] -= job.words;
+    }
   }
 
   const Jobs& jobs_;
   const hw::Machine& machine_;
   std::vector<TileRow> tiles_;
   std::vector<std::uint32_t> physical_;
-  std::vector<std::vector<std::uint32_t>> pending_;  // by sender: jobs in order
-  std::vector<Lanes> lanes_;                         // scratch of candidate_of
+  std::vector<std::vector<Pending>> pending_;           // by sender: jobs in order
+  std::vector<std::int64_t> send_left_, receive_left_;  // words still to schedule
+  std::vector<std::int32_t> receive_end_;               // first event at which another source may be selected
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue_;
 };
-
-// Rows with combined controls may turn out to be impossible to align.
-Status check_rows(const PhaseSchedule& schedule) {
-  for (std::size_t tile = 0; tile < schedule.rows.size(); ++tile) {
-    const hw::RowSchedule& row = schedule.rows[tile];
-    if (row.events == 0) continue;
-    auto code = hw::encode_row(row, 0);
-    if (!code) {
-      code.error().where["tile"] = std::to_string(tile);
-      return tl::unexpected(std::move(code).error());
-    }
-  }
-  return {};
-}
 
 }  // namespace
 
@@ -195,13 +205,27 @@ Jobs jobs_of(std::span<const Transfer> transfers, const hw::Machine& machine) {
   return jobs;
 }
 
+// Combined controls need aligned instructions, and between very short transfers there may be nothing to split for that:
+// such tiles are scheduled again without them.
 Result<PhaseSchedule> schedule_phase(std::span<const Transfer> transfers, const hw::Machine& machine) {
+  constexpr int attempts = 4;
   const Jobs jobs = jobs_of(transfers, machine);
-  PhaseSchedule schedule = Scheduler(jobs, machine, true).run();
-  if (check_rows(schedule)) return schedule;
-  schedule = Scheduler(jobs, machine, false).run();
-  TW_TRY_STATUS(check_rows(schedule));
-  return schedule;
+  std::vector<bool> combine(static_cast<std::size_t>(machine.tiles), true);
+  for (int attempt = 1;; ++attempt) {
+    PhaseSchedule schedule = Scheduler(jobs, machine, combine).run();
+    std::optional<Error> failure;
+    for (std::uint32_t tile = 0; tile < schedule.rows.size(); ++tile) {
+      if (schedule.rows[tile].events == 0) continue;
+      auto code = hw::encode_row(schedule.rows[tile], 0);
+      if (code) continue;
+      combine[tile] = false;
+      failure = std::move(code).error();
+      failure->where["tile"] = std::to_string(tile);
+    }
+    if (!failure) return schedule;
+    if (attempt == attempts) return tl::unexpected(*std::move(failure));
+    if (attempt + 1 == attempts) combine.assign(combine.size(), false);
+  }
 }
 
 }  // namespace tw::compiler

@@ -33,13 +33,10 @@ struct Jobs {
 
 Jobs jobs_of(std::span<const Transfer> transfers, const hw::Machine& machine);
 
-// One tile while rows grow: rows are appended to only, so its three lists stay sorted.
+// One tile while rows grow: its sends and its receptions are appended in order, so its three lists stay sorted.
 class TileRow {
  public:
-  std::int32_t send_end = 0;     // first event at which the bus is free
-  std::int32_t receive_end = 1;  // first event at which another source may be selected
-  std::int64_t send_left = 0;    // words still to schedule
-  std::int64_t receive_left = 0;
+  std::int32_t send_end = 0;  // first event at which the bus is free
 
   // The smallest event >= `event` at which a send may start beside this tile's controls.
   std::int32_t send_start(std::int32_t event) const;
@@ -56,11 +53,10 @@ class TileRow {
   bool combine = true;
 
  private:
-  bool source_allowed(std::int32_t event, std::int32_t own_send) const;
-  std::int32_t pointer_event(std::int32_t event, std::int32_t words, const Reception& reception,
+  std::int32_t pointer_event(std::int32_t select, std::int32_t end, const Reception& reception,
                              std::int32_t own_send) const;
   bool beside_sends(std::int32_t control_event, std::int32_t own_send) const;
-  bool may_combine(std::int32_t event) const;
+  bool may_combine(std::int32_t event, std::int32_t select, std::int32_t end) const;
 
   hw::RowSchedule row_;
   std::uint32_t pointer_ = no_pointer;  // where the next word would be written

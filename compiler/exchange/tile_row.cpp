@@ -34,25 +34,23 @@ bool TileRow::beside_sends(std::int32_t control_event, std::int32_t own_send) co
 }
 
 // A combined control is aligned by splitting an instruction before it: two events without controls leave one to split.
-bool TileRow::may_combine(std::int32_t event) const {
-  return combine && event > 2 && !any_at(row_.sources, event - 2, event - 1) &&
-         !any_at(row_.pointers, event - 2, event - 1);
-}
-
-bool TileRow::source_allowed(std::int32_t event, std::int32_t own_send) const {
-  return beside_sends(event, own_send) && (!any_at(row_.pointers, event) || may_combine(event));
+// `select` and `end`: the source controls of the reception that is being placed.
+bool TileRow::may_combine(std::int32_t event, std::int32_t select, std::int32_t end) const {
+  const auto just_before = [&](std::int32_t other) { return other == event - 1 || other == event - 2; };
+  return combine && event > 2 && !just_before(select) && !just_before(end) &&
+         !any_at(row_.sources, event - 2, event - 1) && !any_at(row_.pointers, event - 2, event - 1);
 }
 
 // The event of the pointer control: when its exact event is taken, any event since the last write serves as well.
 // 0 when the pointer is already right, -1 when there is no such event.
-std::int32_t TileRow::pointer_event(std::int32_t event, std::int32_t words, const Reception& reception,
+std::int32_t TileRow::pointer_event(std::int32_t select, std::int32_t end, const Reception& reception,
                                     std::int32_t own_send) const {
   if (pointer_ == reception.address_words) return 0;
-  const std::int32_t exact = event + reception.latency;
-  const auto source_at = [&](std::int32_t at) { return at == event + words || any_at(row_.sources, at); };
+  const auto source_at = [&](std::int32_t at) { return at == end || any_at(row_.sources, at); };
   for (const bool combined : {false, true})
-    for (std::int32_t at = exact; at >= write_end_; --at)
-      if (beside_sends(at, own_send) && source_at(at) == combined && (!combined || may_combine(at))) return at;
+    for (std::int32_t at = select + reception.latency; at >= write_end_; --at)
+      if (beside_sends(at, own_send) && source_at(at) == combined && (!combined || may_combine(at, select, end)))
+        return at;
   return -1;
 }
 
@@ -60,21 +58,24 @@ std::int32_t TileRow::receive_start(std::int32_t event, std::int32_t words, cons
                                     bool self) const {
   for (;; ++event) {
     const std::int32_t own_send = self ? event - reception.flight - 1 : -2;
-    if (source_allowed(event, own_send) && source_allowed(event + words, own_send) &&
-        pointer_event(event, words, reception, own_send) >= 0)
-      return event;
+    const std::int32_t end = event + words;
+    const auto allowed = [&](std::int32_t control_event) {
+      return beside_sends(control_event, own_send) &&
+             (!any_at(row_.pointers, control_event) || may_combine(control_event, event, end));
+    };
+    if (allowed(event) && allowed(end) && pointer_event(event, end, reception, own_send) >= 0) return event;
   }
 }
 
 void TileRow::add_send(const hw::Send& send) {
   row_.sends.push_back(send);
   send_end = send.event + send.words;
-  send_left -= send.words;
 }
 
 void TileRow::add_reception(std::int32_t event, std::int32_t words, std::uint32_t source, std::uint32_t neutral,
                             const Reception& reception, bool self) {
-  const std::int32_t pointer_at = pointer_event(event, words, reception, self ? event - reception.flight - 1 : -2);
+  const std::int32_t pointer_at =
+      pointer_event(event, event + words, reception, self ? event - reception.flight - 1 : -2);
   if (pointer_at > 0) row_.pointers.push_back({pointer_at, reception.address_words});
   auto& sources = row_.sources;
   if (!sources.empty() && sources.back().event == event) sources.pop_back();  // no neutral between
@@ -82,8 +83,6 @@ void TileRow::add_reception(std::int32_t event, std::int32_t words, std::uint32_
   sources.push_back({event + words, neutral});
   pointer_ = reception.address_words + static_cast<std::uint32_t>(words);
   write_end_ = event + reception.latency + words;
-  receive_end = event + words;
-  receive_left -= words;
 }
 
 hw::RowSchedule TileRow::finish(std::int32_t tail) {

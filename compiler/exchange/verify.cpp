@@ -14,10 +14,13 @@ namespace {
 struct Origin {
   std::uint32_t tile = 0;
   std::uint32_t address_words = 0;
-  friend bool operator==(const Origin&, const Origin&) = default;
+  friend auto operator<=>(const Origin&, const Origin&) = default;
 };
 
-using Memory = std::map<std::uint32_t, Origin>;  // by word address
+// What arrives at a tile: pairs of word address and origin.
+using Memory = std::vector<std::pair<std::uint32_t, Origin>>;
+
+bool by_address(const Memory::value_type& a, const Memory::value_type& b) { return a.first < b.first; }
 
 std::string text_of(const Origin& origin) {
   return fmt::format("tile {} 0x{:x}", origin.tile, 4 * origin.address_words);
@@ -33,11 +36,14 @@ class Replay {
       add("phase.rows", fmt::format("{} rows for {} tiles", schedule_.rows.size(), machine_.tiles));
       return std::move(found_);
     }
+    buses_.resize(schedule_.rows.size());
+    expected_.resize(schedule_.rows.size());
+    for (const Transfer& transfer : transfers_) expect(transfer);
     for (std::uint32_t tile = 0; tile < schedule_.rows.size(); ++tile) {
       check_row(tile);
       drive_bus(tile);
     }
-    for (std::uint32_t tile = 0; tile < schedule_.rows.size(); ++tile) compare(tile, expected(tile), received(tile));
+    for (std::uint32_t tile = 0; tile < schedule_.rows.size(); ++tile) compare(tile, expected_[tile], received(tile));
     check_sums();
     return std::move(found_);
   }
@@ -51,15 +57,12 @@ class Replay {
   void check_row(std::uint32_t tile) {
     const hw::RowSchedule& row = row_of(tile);
     if (row.events == 0) return;
-    const auto code = hw::encode_row(row, 0);
-    if (!code) {
+    if (const auto code = hw::encode_row(row, 0); !code) {
       add("row.encodes", fmt::format("tile {}: {}", tile, code.error().message));
-      return;
-    }
-    const auto decoded = hw::decode_row(*code);
-    if (!decoded || !hw::equivalent(decoded->schedule, row))
+    } else if (const auto decoded = hw::decode_row(*code); !decoded || !hw::equivalent(decoded->schedule, row)) {
       add("row.decodes_to_schedule",
           fmt::format("tile {}: {}", tile, decoded ? "another schedule" : decoded.error().message));
+    }
     for (const hw::Send& send : row.sends) {
       const auto check = [&](std::int32_t event) {
         if (!hw::control_allowed(event, send))
@@ -71,33 +74,27 @@ class Replay {
     }
   }
 
-  // buses_[tile][event]: the word on the tile's bus.
   void drive_bus(std::uint32_t tile) {
     auto& bus = buses_[tile];
     for (const hw::Send& send : row_of(tile).sends)
       for (std::int32_t i = 0; i < send.words; ++i) {
-        const Origin word{tile, send.address_words + static_cast<std::uint32_t>(i)};
-        if (send.event + i < 0 || !bus.emplace(send.event + i, BusWord{word, send.sctl}).second)
-          add("bus.one_driver", fmt::format("tile {}: event {} is driven twice or negative", tile, send.event + i));
+        const std::int32_t event = send.event + i;
+        if (event < 0) continue;  // row.encodes has told
+        if (static_cast<std::size_t>(event) >= bus.size()) bus.resize(static_cast<std::size_t>(event) + 1);
+        BusWord& word = bus[static_cast<std::size_t>(event)];
+        if (word.sctl != 0) add("bus.one_driver", fmt::format("tile {}: event {} is driven twice", tile, event));
+        word = {{tile, send.address_words + static_cast<std::uint32_t>(i)}, send.sctl};
       }
-    if (!bus.empty() && bus.rbegin()->first >= row_of(tile).events)
+    if (bus.size() > static_cast<std::size_t>(row_of(tile).events))
       add("row.covers_sends",
           fmt::format("tile {}: the row ends at event {} while sending", tile, row_of(tile).events));
   }
 
-  Memory expected(std::uint32_t tile) {
-    Memory memory;
-    for (const Transfer& transfer : transfers_)
-      for (const Destination& destination : transfer.destinations) {
-        if (destination.tile.value != tile) continue;
-        for (std::uint32_t i = 0; i < transfer.words; ++i) {
-          const Origin origin{transfer.source.value, transfer.address_bytes / 4 + i};
-          if (!memory.emplace(destination.address_bytes / 4 + i, origin).second)
-            add("transfer.one_writer",
-                fmt::format("tile {}: 0x{:x} is written by two transfers", tile, destination.address_bytes + 4 * i));
-        }
-      }
-    return memory;
+  void expect(const Transfer& transfer) {
+    for (const Destination& destination : transfer.destinations)
+      for (std::uint32_t i = 0; i < transfer.words; ++i)
+        expected_[destination.tile.value].push_back(
+            {destination.address_bytes / 4 + i, {transfer.source.value, transfer.address_bytes / 4 + i}});
   }
 
   Memory received(std::uint32_t tile) {
@@ -123,19 +120,19 @@ class Replay {
         return memory;
       }
       const PhysicalTile sender{source};
-      const auto& bus = buses_[hw::logical_of(sender, machine_).value];
-      const auto word = bus.find(event - 1 - hw::flight_time(sender, here));
-      if (word == bus.end()) {
-        add("bus.read_while_driven", fmt::format("tile {}: event {} reads the idle bus of tile {}", tile, event,
-                                                 hw::logical_of(sender, machine_).value));
+      const std::uint32_t sender_tile = hw::logical_of(sender, machine_).value;
+      const auto& bus = buses_[sender_tile];
+      const std::int32_t sent = event - 1 - hw::flight_time(sender, here);
+      if (sent < 0 || static_cast<std::size_t>(sent) >= bus.size() || bus[static_cast<std::size_t>(sent)].sctl == 0) {
+        add("bus.read_while_driven",
+            fmt::format("tile {}: event {} reads the idle bus of tile {}", tile, event, sender_tile));
         continue;
       }
-      if ((word->second.sctl & hw::direction(sender, here)) == 0)
+      const BusWord& word = bus[static_cast<std::size_t>(sent)];
+      if ((word.sctl & hw::direction(sender, here)) == 0)
         add("bus.direction", fmt::format("tile {}: event {} is out of the sender's direction", tile, event));
       if (!pointer_set) add("pointer.set", fmt::format("tile {}: the first write has no pointer", tile));
-      if (!memory.emplace(pointer, word->second.origin).second)
-        add("memory.written_once", fmt::format("tile {}: 0x{:x} is written twice", tile, 4 * pointer));
-      ++pointer;
+      memory.push_back({pointer++, word.origin});
       last_write = event + latency;
     }
     if (source != static_cast<std::uint32_t>(machine_.fabric.neutral_mux))
@@ -146,18 +143,33 @@ class Replay {
     return memory;
   }
 
-  void compare(std::uint32_t tile, const Memory& expected, const Memory& received) {
-    for (const auto& [address, origin] : expected) {
-      const auto got = received.find(address);
-      if (got == received.end() || !(got->second == origin))
+  // Both lists merged by address.
+  void compare(std::uint32_t tile, Memory& expected, Memory received) {
+    std::sort(expected.begin(), expected.end());
+    std::sort(received.begin(), received.end());
+    const auto twice = [&](const Memory& memory, const char* rule, const char* by) {
+      for (std::size_t i = 1; i < memory.size(); ++i)
+        if (memory[i].first == memory[i - 1].first)
+          add(rule, fmt::format("tile {}: 0x{:x} is written twice by {}", tile, 4 * memory[i].first, by));
+    };
+    twice(expected, "transfer.one_writer", "the transfers");
+    twice(received, "memory.written_once", "the rows");
+    auto got = received.begin();
+    for (const auto& wanted : expected) {
+      for (; got != received.end() && by_address(*got, wanted); ++got) stray(tile, *got);
+      const bool arrived = got != received.end() && got->first == wanted.first;
+      if (!arrived || got->second != wanted.second)
         add("transfer.delivered",
-            fmt::format("tile {}: 0x{:x} must hold the word of {} and holds {}", tile, 4 * address, text_of(origin),
-                        got == received.end() ? "nothing" : text_of(got->second)));
+            fmt::format("tile {}: 0x{:x} must hold the word of {} and holds {}", tile, 4 * wanted.first,
+                        text_of(wanted.second), arrived ? text_of(got->second) : "nothing"));
+      if (arrived) ++got;
     }
-    for (const auto& [address, origin] : received)
-      if (!expected.contains(address))
-        add("transfer.no_stray_word",
-            fmt::format("tile {}: 0x{:x} receives a stray word of {}", tile, 4 * address, text_of(origin)));
+    for (; got != received.end(); ++got) stray(tile, *got);
+  }
+
+  void stray(std::uint32_t tile, const Memory::value_type& word) {
+    add("transfer.no_stray_word",
+        fmt::format("tile {}: 0x{:x} receives a stray word of {}", tile, 4 * word.first, text_of(word.second)));
   }
 
   void check_sums() {
@@ -184,7 +196,8 @@ class Replay {
   std::span<const Transfer> transfers_;
   const PhaseSchedule& schedule_;
   const hw::Machine& machine_;
-  std::map<std::uint32_t, std::map<std::int32_t, BusWord>> buses_;
+  std::vector<std::vector<BusWord>> buses_;  // by tile and event; sctl 0: idle
+  std::vector<Memory> expected_;             // by tile
   std::vector<Violation> found_;
 };
 

@@ -63,7 +63,7 @@ class Writer {
     add(record_register, record_register, static_cast<std::int32_t>(repeat.record_bytes));
     emit({.opcode = hw::Opcode::add, .d = counter_register, .s = counter_register, .immediate = -1});
     const std::uint32_t exit = here(base) + 3 * 4;  // behind brz, setzi, br
-    emit({.opcode = hw::Opcode::brz, .s = counter_register, .immediate = static_cast<std::int32_t>(exit)});
+    emit({.opcode = hw::Opcode::brz, .d = counter_register, .immediate = static_cast<std::int32_t>(exit)});
     setzi(scratch_register, loop_top_);
     emit({.opcode = hw::Opcode::br, .s = scratch_register});
   }

@@ -1,0 +1,37 @@
+// simulator/system/fabric.h: resolves one exchange phase by interval algebra: who hears what, and where it is written.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "hw/isa/row.h"
+#include "hw/machine/machine.h"
+
+namespace tw::sim {
+
+// One tile's part in a phase. `row` is null for a tile that only synchronises.
+struct Participant {
+  const hw::DecodedRow* row = nullptr;
+  std::uint32_t outgoing_base = 0;  // bytes
+  std::uint32_t incoming_base = 0;
+  std::uint32_t pc = 0;             // of the row's first word
+};
+
+// Bytes that move in a phase.
+struct Move {
+  std::uint32_t source_tile = 0, source_address = 0;
+  std::uint32_t target_tile = 0, target_address = 0;
+  std::uint32_t bytes = 0;
+};
+
+struct ResolvedPhase {
+  std::vector<Move> moves;                  // grouped by target tile
+  std::vector<std::uint32_t> first_move;    // by tile, one more at the end
+  std::vector<std::int32_t> words_in, words_out;   // by tile
+};
+
+// Throws FaultError: bus_conflict, undriven_bus, mistimed_write, element_conflict, out_of_range.
+ResolvedPhase resolve_phase(std::span<const Participant> participants, const hw::Machine& machine);
+
+}  // namespace tw::sim

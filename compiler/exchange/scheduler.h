@@ -31,7 +31,8 @@ struct Jobs {
   std::span<const Reception> of(const Job& job) const { return std::span(receptions).subspan(job.first, job.count); }
 };
 
-Jobs jobs_of(std::span<const Transfer> transfers, const hw::Machine& machine);
+// Transfers to at most `split_up_to` receivers become one job a receiver.
+Jobs jobs_of(std::span<const Transfer> transfers, const hw::Machine& machine, std::size_t split_up_to);
 
 // One tile while rows grow: its sends and its receptions are appended in order, so its three lists stay sorted.
 class TileRow {
@@ -63,5 +64,14 @@ class TileRow {
   std::int32_t write_end_ = 1;          // event after the last write
   static constexpr std::uint32_t no_pointer = 0xffffffffU;
 };
+
+// One way to choose the order of jobs.
+struct Strategy {
+  std::vector<std::uint32_t> waves;  // by job; a wave is placed when all jobs of the earlier ones are
+  std::size_t considered = 1;        // jobs of a sender that compete, the next ones of its rotation
+  bool combine = true;               // whether a source and a pointer change may share an event
+};
+
+PhaseSchedule schedule_jobs(const Jobs& jobs, const hw::Machine& machine, const Strategy& strategy);
 
 }  // namespace tw::compiler

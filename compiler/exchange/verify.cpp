@@ -106,6 +106,10 @@ class Replay {
     std::uint32_t pointer = 0;
     bool pointer_set = false;
     std::int32_t last_write = -1;
+    PhysicalTile sender;  // what is known of `source`
+    bool sender_known = false;
+    std::uint32_t sender_tile = 0;
+    int flight = 0, direction = 0;
     auto next_source = row.sources.begin();
     auto next_pointer = row.pointers.begin();
     for (std::int32_t event = 0; event <= row.events; ++event) {  // of selection; the write is `latency` later
@@ -119,17 +123,22 @@ class Replay {
         add("mux.is_tile", fmt::format("tile {}: event {} selects 0x{:x}", tile, event, source));
         return memory;
       }
-      const PhysicalTile sender{source};
-      const std::uint32_t sender_tile = hw::logical_of(sender, machine_).value;
+      if (source != sender.value || !sender_known) {
+        sender = {source};
+        sender_known = true;
+        sender_tile = hw::logical_of(sender, machine_).value;
+        flight = hw::flight_time(sender, here);
+        direction = hw::direction(sender, here);
+      }
       const auto& bus = buses_[sender_tile];
-      const std::int32_t sent = event - 1 - hw::flight_time(sender, here);
+      const std::int32_t sent = event - 1 - flight;
       if (sent < 0 || static_cast<std::size_t>(sent) >= bus.size() || bus[static_cast<std::size_t>(sent)].sctl == 0) {
         add("bus.read_while_driven",
             fmt::format("tile {}: event {} reads the idle bus of tile {}", tile, event, sender_tile));
         continue;
       }
       const BusWord& word = bus[static_cast<std::size_t>(sent)];
-      if ((word.sctl & hw::direction(sender, here)) == 0)
+      if ((word.sctl & direction) == 0)
         add("bus.direction", fmt::format("tile {}: event {} is out of the sender's direction", tile, event));
       if (!pointer_set) add("pointer.set", fmt::format("tile {}: the first write has no pointer", tile));
       memory.push_back({pointer++, word.origin});

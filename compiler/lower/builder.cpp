@@ -142,21 +142,22 @@ void Builder::exchange(std::vector<StageTransfer> transfers, bool moving, const 
                        const std::string& what) {
   if (transfers.empty()) return;
   add_stage(hw::StageKind::exchange, operation, what);
-  std::set<std::pair<BufferId, BufferId>> pairs;
+  std::set<BufferId> sources, targets;
   std::vector<std::int64_t> in(static_cast<std::size_t>(machine.tiles)), sent(in), receptions(in);
   for (const StageTransfer& transfer : transfers) {
-    pairs.emplace(transfer.source, transfer.target);
+    sources.insert(transfer.source);
+    targets.insert(transfer.target);
     sent[transfer.source_tile] += transfer.bytes / bytes_per_word;
     for (const auto& [tile, offset] : transfer.targets) {
       in[tile] += transfer.bytes / bytes_per_word;
       receptions[tile] += 1;
     }
   }
-  for (const auto& [source, target] : pairs) {
-    touch(source);
-    touch(target);
-    separate(source, target);
-  }
+  for (const BufferId buffer : sources) touch(buffer);
+  for (const BufferId buffer : targets) touch(buffer);
+  // A tile sends and receives at the same time: what it reads and what it writes lie in different elements.
+  for (const BufferId source : sources)
+    for (const BufferId target : targets) separate(source, target);
   Stage& stage = out.stages.back();
   stage.info.words = std::max(*std::max_element(in.begin(), in.end()), *std::max_element(sent.begin(), sent.end()));
   stage.info.estimated_cycles =

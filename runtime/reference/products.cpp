@@ -1,0 +1,130 @@
+// runtime/reference/products.cpp: matmul and attention with Eigen.
+#include <Eigen/Core>
+#include <algorithm>
+#include <cmath>
+
+#include "hw/base/parallel.h"
+#include "hw/base/units.h"
+#include "hw/number/number.h"
+#include "runtime/reference/operations.h"
+
+namespace tw::runtime {
+namespace {
+
+using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using ConstMap = Eigen::Map<const Matrix, 0, Eigen::OuterStride<>>;
+using Map = Eigen::Map<Matrix, 0, Eigen::OuterStride<>>;
+
+// out = a * b, rows cut into fixed stripes so that any number of threads gives the same bits.
+void multiply(const Eigen::Ref<const Matrix>& a, const Eigen::Ref<const Matrix>& b, Map out) {
+  constexpr Eigen::Index stripe = 128;
+  const auto stripes = static_cast<std::size_t>(ceil_div(a.rows(), stripe));
+  parallel_for(stripes, [&](std::size_t index) {
+    const Eigen::Index first = static_cast<Eigen::Index>(index) * stripe, rows = std::min(stripe, a.rows() - first);
+    out.middleRows(first, rows).noalias() = a.middleRows(first, rows) * b;
+  });
+}
+
+// Copies the last two axes of every matrix transposed.
+Tensor swapped(const Tensor& x) {
+  Tensor result{x.shape, std::vector<float>(x.data.size())};
+  const std::size_t axes = x.shape.size();
+  const std::int64_t rows = x.shape[axes - 2], columns = x.shape[axes - 1];
+  std::swap(result.shape[axes - 1], result.shape[axes - 2]);
+  for (std::int64_t matrix = 0; matrix < static_cast<std::int64_t>(x.data.size()) / (rows * columns); ++matrix)
+    Eigen::Map<Matrix>(result.data.data() + matrix * rows * columns, columns, rows) =
+        Eigen::Map<const Matrix>(x.data.data() + matrix * rows * columns, rows, columns).transpose();
+  return result;
+}
+
+// Index of the matrix of `operand` that output matrix `index` uses, under numpy broadcasting of the leading axes.
+std::int64_t broadcast_matrix(std::int64_t index, const compiler::Shape& shape, const compiler::Shape& operand) {
+  std::int64_t result = 0, stride = 1;
+  for (std::size_t back = 3; back <= shape.size(); ++back) {
+    const std::int64_t dim = shape[shape.size() - back], digit = index % dim;
+    index /= dim;
+    const std::int64_t own = back <= operand.size() ? operand[operand.size() - back] : 1;
+    result += (own == 1 ? 0 : digit) * stride;
+    stride *= own;
+  }
+  return result;
+}
+
+}  // namespace
+
+void round_to_f16(Tensor& tensor) {
+  for (float& value : tensor.data) value = hw::round_to_f16(value);
+}
+
+void round_to_f143(std::vector<float>& values, int scale_exponent) {
+  std::vector<std::byte> bytes(values.size());
+  hw::encode(hw::NumberFormat::f143, values, scale_exponent, bytes);
+  hw::decode(hw::NumberFormat::f143, bytes, scale_exponent, values);
+}
+
+Tensor matmul(const compiler::Operation& operation, const Operands& operands, const compiler::Shape& shape, const Rounding& rounding) {
+  Tensor left = operation.attributes.transpose_a ? swapped(*operands[0]) : *operands[0];
+  Tensor right = operation.attributes.transpose_b ? swapped(*operands[1]) : *operands[1];
+  if (rounding.f16) {
+    const bool f8 = rounding.matmul != nullptr && rounding.matmul->left_f8;
+    f8 ? round_to_f143(left.data, rounding.matmul->left_scale_exponent) : round_to_f16(left);
+    f8 ? round_to_f143(right.data, rounding.matmul->right_scale_exponent) : round_to_f16(right);
+  }
+  const std::int64_t rows = shape[shape.size() - 2], columns = shape.back(), inner = left.shape.back();
+  Tensor result{shape, std::vector<float>(static_cast<std::size_t>(compiler::elements_of(shape)))};
+  const bool one_right = compiler::elements_of(right.shape) == inner * columns;
+  const std::int64_t matrices = compiler::elements_of(shape) / (rows * columns);
+  const bool left_is_whole = compiler::elements_of(left.shape) == matrices * rows * inner;
+  if (one_right && left_is_whole) {
+    multiply(Eigen::Map<const Matrix>(left.data.data(), matrices * rows, inner), Eigen::Map<const Matrix>(right.data.data(), inner, columns),
+             Map(result.data.data(), matrices * rows, columns, Eigen::OuterStride<>(columns)));
+  } else {
+    for (std::int64_t matrix = 0; matrix < matrices; ++matrix)
+      multiply(Eigen::Map<const Matrix>(left.data.data() + broadcast_matrix(matrix, shape, left.shape) * rows * inner, rows, inner),
+               Eigen::Map<const Matrix>(right.data.data() + broadcast_matrix(matrix, shape, right.shape) * inner * columns, inner, columns),
+               Map(result.data.data() + matrix * rows * columns, rows, columns, Eigen::OuterStride<>(columns)));
+  }
+  if (operands.size() > 2)
+    for (std::int64_t row = 0; row < matrices * rows; ++row)
+      for (std::int64_t column = 0; column < columns; ++column) result.data[row * columns + column] += operands[2]->data[column];
+  return result;
+}
+
+Tensor attention(const compiler::Operation& operation, const Operands& operands, const compiler::Shape& shape, const Rounding& rounding) {
+  const compiler::Shape &q = operands[0]->shape, &k = operands[1]->shape, &v = operands[2]->shape;
+  const std::int64_t heads = operation.attributes.heads, width = q[2] / heads, value_width = v[2] / heads;
+  const std::int64_t queries = q[1], keys = k[1];
+  const auto scale = static_cast<float>(operation.attributes.scale);
+  Tensor result{shape, std::vector<float>(static_cast<std::size_t>(compiler::elements_of(shape)))};
+  parallel_for(static_cast<std::size_t>(q[0] * heads), [&](std::size_t index) {
+    const std::int64_t batch = static_cast<std::int64_t>(index) / heads, head = static_cast<std::int64_t>(index) % heads;
+    const auto part = [&](const Tensor& tensor, std::int64_t tokens, std::int64_t part_width) {
+      const std::int64_t stride = tensor.shape[2];
+      Matrix matrix = ConstMap(tensor.data.data() + batch * tokens * stride + head * part_width, tokens, part_width, Eigen::OuterStride<>(stride));
+      if (rounding.f16)
+        for (float& value : matrix.reshaped()) value = hw::round_to_f16(value);
+      return matrix;
+    };
+    const Matrix query = part(*operands[0], queries, width), key = part(*operands[1], keys, width);
+    const Matrix value = part(*operands[2], keys, value_width);
+    Matrix scores = query * key.transpose();
+    for (std::int64_t i = 0; i < queries; ++i) {
+      const std::int64_t allowed = operation.attributes.causal ? std::min<std::int64_t>(i + 1, keys) : keys;
+      float maximum = -INFINITY, sum = 0;
+      for (std::int64_t j = 0; j < allowed; ++j) maximum = std::max(maximum, scores(i, j) * scale);
+      for (std::int64_t j = 0; j < keys; ++j) {
+        float p = j < allowed ? std::exp(scores(i, j) * scale - maximum) : 0.0F;
+        if (rounding.f16) p = hw::round_to_f16(p);
+        scores(i, j) = p;
+        sum += p;
+      }
+      // Weighted values are divided by the sum at the end, as the machine does.
+      const Eigen::RowVectorXf weighted = scores.row(i) * value;
+      float* out = result.data.data() + (batch * queries + i) * shape[2] + head * value_width;
+      for (std::int64_t j = 0; j < value_width; ++j) out[j] = weighted(j) / sum;
+    }
+  });
+  return result;
+}
+
+}  // namespace tw::runtime

@@ -1,0 +1,207 @@
+// runtime/reference/rows.cpp: operations along rows and on elements.
+#include <algorithm>
+#include <cmath>
+
+#include "hw/base/parallel.h"
+#include "runtime/reference/operations.h"
+
+namespace tw::runtime {
+namespace {
+
+// Strides that walk `operand` in step with `shape` under numpy broadcasting.
+std::vector<std::int64_t> broadcast_strides(const compiler::Shape& operand, const compiler::Shape& shape) {
+  std::vector<std::int64_t> strides(shape.size(), 0);
+  std::int64_t stride = 1;
+  for (std::size_t back = 1; back <= operand.size(); ++back) {
+    const std::int64_t dim = operand[operand.size() - back];
+    strides[shape.size() - back] = dim == 1 ? 0 : stride;
+    stride *= dim;
+  }
+  return strides;
+}
+
+// Calls visit(flat output index, source offset) for all elements of `shape` in row-major order.
+template <class Visit>
+void walk(const compiler::Shape& shape, const std::vector<std::int64_t>& strides, std::int64_t offset, Visit visit) {
+  std::vector<std::int64_t> index(shape.size(), 0);
+  const std::int64_t count = compiler::elements_of(shape);
+  for (std::int64_t flat = 0; flat < count; ++flat) {
+    visit(flat, offset);
+    for (std::size_t axis = shape.size(); axis-- > 0;) {
+      offset += strides[axis];
+      if (++index[axis] < shape[axis]) break;
+      offset -= strides[axis] * shape[axis];
+      index[axis] = 0;
+    }
+  }
+}
+
+Tensor gathered(const Tensor& x, const compiler::Shape& shape, const std::vector<std::int64_t>& strides, std::int64_t offset) {
+  Tensor result{shape, std::vector<float>(static_cast<std::size_t>(compiler::elements_of(shape)))};
+  walk(shape, strides, offset, [&](std::int64_t flat, std::int64_t from) { result.data[flat] = x.data[from]; });
+  return result;
+}
+
+std::vector<std::int64_t> row_major(const compiler::Shape& shape) {
+  std::vector<std::int64_t> strides(shape.size(), 1);
+  for (std::size_t axis = shape.size(); axis-- > 1;) strides[axis - 1] = strides[axis] * shape[axis];
+  return strides;
+}
+
+float apply(compiler::Binary function, float a, float b) {
+  switch (function) {
+    case compiler::Binary::add: return a + b;
+    case compiler::Binary::subtract: return a - b;
+    case compiler::Binary::multiply: return a * b;
+    case compiler::Binary::divide: return a / b;
+    case compiler::Binary::power: return std::pow(a, b);
+    case compiler::Binary::maximum: return std::max(a, b);
+    case compiler::Binary::minimum: return std::min(a, b);
+  }
+  return a;
+}
+
+float apply(compiler::Unary function, float x) {
+  switch (function) {
+    case compiler::Unary::relu: return std::max(x, 0.0F);
+    case compiler::Unary::tanh: return std::tanh(x);
+    case compiler::Unary::sigmoid: return 1.0F / (1.0F + std::exp(-x));
+    case compiler::Unary::exp: return std::exp(x);
+    case compiler::Unary::sqrt: return std::sqrt(x);
+    case compiler::Unary::erf: return std::erf(x);
+    case compiler::Unary::negate: return -x;
+    case compiler::Unary::absolute: return std::fabs(x);
+    case compiler::Unary::reciprocal: return 1.0F / x;
+    case compiler::Unary::log: return std::log(x);
+  }
+  return x;
+}
+
+}  // namespace
+
+Tensor layer_norm(const compiler::Operation& operation, const Operands& operands) {
+  Tensor result = *operands[0];
+  const std::int64_t columns = result.shape.back();
+  const auto rows = static_cast<std::size_t>(result.data.size() / static_cast<std::size_t>(columns));
+  parallel_for(rows, [&](std::size_t row) {
+    float* x = result.data.data() + row * static_cast<std::size_t>(columns);
+    double mean = 0, variance = 0;
+    for (std::int64_t j = 0; j < columns; ++j) mean += x[j];
+    mean /= static_cast<double>(columns);
+    for (std::int64_t j = 0; j < columns; ++j) variance += (x[j] - mean) * (x[j] - mean);
+    const double scale = 1.0 / std::sqrt(variance / static_cast<double>(columns) + operation.attributes.epsilon);
+    for (std::int64_t j = 0; j < columns; ++j) {
+      double value = (x[j] - mean) * scale;
+      if (operands.size() > 1) value *= operands[1]->data[j];
+      if (operands.size() > 2) value += operands[2]->data[j];
+      x[j] = static_cast<float>(value);
+    }
+  });
+  return result;
+}
+
+Tensor softmax(const Operands& operands) {
+  Tensor result = *operands[0];
+  const std::int64_t columns = result.shape.back();
+  for (std::size_t row = 0; row < result.data.size(); row += static_cast<std::size_t>(columns)) {
+    float* x = result.data.data() + row;
+    const float maximum = *std::max_element(x, x + columns);
+    float sum = 0;
+    for (std::int64_t j = 0; j < columns; ++j) sum += x[j] = std::exp(x[j] - maximum);
+    for (std::int64_t j = 0; j < columns; ++j) x[j] /= sum;
+  }
+  return result;
+}
+
+Tensor gelu(const compiler::Operation& operation, const Operands& operands, const Rounding& rounding) {
+  Tensor result = *operands[0];
+  if (rounding.f16) round_to_f16(result);
+  for (float& x : result.data)
+    x = operation.attributes.gelu_tanh ? 0.5F * x * (1.0F + std::tanh(0.7978845608F * (x + 0.044715F * x * x * x)))
+                                       : 0.5F * x * (1.0F + std::erf(x * 0.7071067811865475F));
+  return result;
+}
+
+Tensor unary(const compiler::Operation& operation, const Operands& operands) {
+  Tensor result = *operands[0];
+  for (float& x : result.data) x = apply(operation.attributes.unary, x);
+  return result;
+}
+
+Tensor binary(const compiler::Operation& operation, const Operands& operands, const compiler::Shape& shape) {
+  Tensor result{shape, std::vector<float>(static_cast<std::size_t>(compiler::elements_of(shape)))};
+  const Tensor &a = *operands[0], &b = *operands[1];
+  if (a.shape == shape && b.shape == shape) {
+    for (std::size_t i = 0; i < result.data.size(); ++i) result.data[i] = apply(operation.attributes.binary, a.data[i], b.data[i]);
+    return result;
+  }
+  walk(shape, broadcast_strides(a.shape, shape), 0, [&](std::int64_t flat, std::int64_t from) { result.data[flat] = a.data[from]; });
+  walk(shape, broadcast_strides(b.shape, shape), 0, [&](std::int64_t flat, std::int64_t from) {
+    result.data[flat] = apply(operation.attributes.binary, result.data[flat], b.data[from]);
+  });
+  return result;
+}
+
+Tensor reduce(const compiler::Operation& operation, const Operands& operands, const compiler::Shape& shape) {
+  const Tensor& x = *operands[0];
+  const bool maximum = operation.attributes.reduction == compiler::Reduction::maximum;
+  Tensor result{shape, std::vector<float>(static_cast<std::size_t>(compiler::elements_of(shape)), maximum ? -INFINITY : 0.0F)};
+  std::vector<double> sums(result.data.size(), 0.0);
+  // Strides of the result along the axes of x: zero where reduced.
+  std::vector<std::int64_t> strides(x.shape.size(), 0);
+  std::int64_t stride = 1, count = 1;
+  for (std::size_t axis = x.shape.size(); axis-- > 0;) {
+    const auto& axes = operation.attributes.axes;
+    if (std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(axis)) != axes.end()) {
+      count *= x.shape[axis];
+    } else {
+      strides[axis] = stride;
+      stride *= x.shape[axis];
+    }
+  }
+  walk(x.shape, strides, 0, [&](std::int64_t flat, std::int64_t to) {
+    sums[to] += x.data[flat];
+    result.data[to] = std::max(result.data[to], x.data[flat]);
+  });
+  if (!maximum)
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      result.data[i] = static_cast<float>(operation.attributes.reduction == compiler::Reduction::mean ? sums[i] / static_cast<double>(count) : sums[i]);
+  return result;
+}
+
+Tensor transpose(const compiler::Operation& operation, const Operands& operands, const compiler::Shape& shape) {
+  const std::vector<std::int64_t> strides = row_major(operands[0]->shape);
+  std::vector<std::int64_t> permuted;
+  for (const std::int64_t axis : operation.attributes.permutation) permuted.push_back(strides[axis]);
+  return gathered(*operands[0], shape, permuted, 0);
+}
+
+Tensor slice(const compiler::Operation& operation, const Operands& operands, const compiler::Shape& shape) {
+  std::vector<std::int64_t> strides = row_major(operands[0]->shape);
+  std::int64_t offset = 0;
+  for (std::size_t axis = 0; axis < strides.size(); ++axis) {
+    offset += operation.attributes.starts[axis] * strides[axis];
+    strides[axis] *= operation.attributes.steps[axis];
+  }
+  return gathered(*operands[0], shape, strides, offset);
+}
+
+Tensor concat(const compiler::Operation& operation, const Operands& operands, const compiler::Shape& shape) {
+  Tensor result{shape, std::vector<float>(static_cast<std::size_t>(compiler::elements_of(shape)))};
+  const auto axis = static_cast<std::size_t>(operation.attributes.axis);
+  std::int64_t inner = 1, outer = 1, begin = 0;
+  for (std::size_t at = 0; at < shape.size(); ++at) (at < axis ? outer : inner) *= at == axis ? 1 : shape[at];
+  for (const Tensor* piece : operands) {
+    const std::int64_t run = piece->shape[axis] * inner;
+    for (std::int64_t o = 0; o < outer; ++o)
+      std::copy_n(piece->data.begin() + o * run, run, result.data.begin() + (o * shape[axis] + begin) * inner);
+    begin += piece->shape[axis];
+  }
+  return result;
+}
+
+Tensor expand(const Operands& operands, const compiler::Shape& shape) {
+  return gathered(*operands[0], shape, broadcast_strides(operands[0]->shape, shape), 0);
+}
+
+}  // namespace tw::runtime

@@ -123,6 +123,34 @@ TEST(Phase, ReduceScattersReachTheirBound) {
   }
 }
 
+// Two collectives in one phase: multicasts to 60 tiles, and an uneven all-gather of 4 tiles sent once to the other
+// three.
+TEST(Phase, MixedCollectivesStayNearTheirBound) {
+  std::vector<Transfer> transfers = multicast_gather(60, 100, 60);
+  for (std::uint32_t tile = 0; tile < 60; ++tile) {
+    const std::uint32_t first = tile / 4 * 4;
+    const auto begin = static_cast<std::uint32_t>(balanced_cut(tile - first, 23, 4)) * 64;
+    const auto end = static_cast<std::uint32_t>(balanced_cut(tile - first + 1, 23, 4)) * 64;
+    Transfer transfer{TileId{tile}, 0x60000, end - begin, {}};
+    for (std::uint32_t other = first; other < first + 4; ++other)
+      if (other != tile) transfer.destinations.push_back({TileId{other}, 0xa0000 + 4 * begin});
+    transfers.push_back(transfer);
+  }
+  const PhaseSchedule schedule = scheduled(transfers, small());
+  EXPECT_EQ(schedule.busiest_words, 6000 + 1152);  // 18 of 23 blocks: the tile of 5 receives them
+  EXPECT_LE(schedule.horizon_events, schedule.busiest_words * 104 / 100 + 140);
+}
+
+// In a small group everybody can send at once: a multicast to the others would take 5 x 691 events.
+TEST(Phase, SmallGathersBecomeRotations) {
+  std::vector<Transfer> transfers = multicast_gather(5, 691, 60);
+  for (Transfer& transfer : transfers)
+    std::erase_if(transfer.destinations, [&](const Destination& to_tile) { return to_tile.tile == transfer.source; });
+  const PhaseSchedule schedule = scheduled(transfers, small());
+  EXPECT_EQ(schedule.busiest_words, 4 * 691);
+  EXPECT_LE(schedule.horizon_events, 4 * 691 + 140);
+}
+
 TEST(Phase, VeryShortTransfersArriveToo) {
   for (const int words : {1, 2, 3, 4}) scheduled(reduce_scatter(23, words, 1, 64), small());
 }

@@ -12,6 +12,9 @@ void add_checkpoint(Builder& b, const Step& step) {
   const Place place = b.place_of(step.result);
   point.buffer = place.buffer;
   point.checkpoint.operation = step.operation;
+  // A fused add is done by the matmul's step: the value belongs to the operation that makes it in the graph.
+  for (const Operation& operation : b.graph.operations)
+    if (!operation.results.empty() && b.graph.value(operation.results[0]).name == stored.name) point.checkpoint.operation = operation.name;
   point.checkpoint.value = stored.name;
   point.checkpoint.stage = {static_cast<std::uint32_t>(b.last_stage())};
   point.checkpoint.shape = stored.shape;

@@ -200,6 +200,8 @@ std::vector<hw::PlannedOperation> planned_operations(const Plan& plan) {
     planned.resident_bytes = step.cost.resident_bytes;
     planned.repetitions = repetitions;
     planned.left_f8 = planned.right_f8 = matmul && step.format == hw::NumberFormat::f143;
+    planned.inner_groups = step.grid.inner;
+    planned.fused_add = matmul && (step.residual >= 0 || step.residual_parameter >= 0);
     planned.left_scale_exponent = step.left_scale_exponent;
     planned.right_scale_exponent = step.right_scale_exponent;
     planned.layout = fmt::format("{} rows x {} columns in {} x {} blocks, {}", plan.stored[step.result].rows,

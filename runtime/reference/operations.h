@@ -10,7 +10,7 @@ namespace tw::runtime {
 // How results and operands are rounded: nothing in f32.
 struct Rounding {
   bool f16 = false;                      // stored values and attention operands
-  const hw::PlannedOperation* matmul = nullptr;  // F8 operands and scales of this operation, when planned so
+  const hw::PlannedOperation* plan = nullptr;  // of this operation: F8 operands and scales, groups of the inner extent
 };
 
 using Operands = std::vector<const Tensor*>;

@@ -5,6 +5,7 @@
 
 #include "hw/base/parallel.h"
 #include "hw/base/units.h"
+#include "hw/kernel/kernel.h"
 #include "hw/number/number.h"
 #include "runtime/reference/operations.h"
 
@@ -15,6 +16,11 @@ using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMa
 using ConstMap = Eigen::Map<const Matrix, 0, Eigen::OuterStride<>>;
 using Map = Eigen::Map<Matrix, 0, Eigen::OuterStride<>>;
 
+void round_all(Matrix& matrix) {
+  float* values = matrix.data();
+  for (Eigen::Index i = 0; i < matrix.size(); ++i) values[i] = hw::round_to_f16(values[i]);
+}
+
 // out = a * b, rows cut into fixed stripes so that any number of threads gives the same bits.
 void multiply(const Eigen::Ref<const Matrix>& a, const Eigen::Ref<const Matrix>& b, Map out) {
   constexpr Eigen::Index stripe = 128;
@@ -23,6 +29,44 @@ void multiply(const Eigen::Ref<const Matrix>& a, const Eigen::Ref<const Matrix>&
     const Eigen::Index first = static_cast<Eigen::Index>(index) * stripe, rows = std::min(stripe, a.rows() - first);
     out.middleRows(first, rows).noalias() = a.middleRows(first, rows) * b;
   });
+}
+
+// The same with the machine's accumulation: within each inner group the accumulator is rounded to F16 after every panel
+// of `panel` inner elements; the groups' partial sums are added in F32.
+void multiply_rounded(const Eigen::Ref<const Matrix>& a, const Eigen::Ref<const Matrix>& b, std::int64_t panel,
+                      std::int64_t groups, Map out) {
+  constexpr Eigen::Index stripe = 32;
+  const auto stripes = static_cast<std::size_t>(ceil_div(a.rows(), stripe));
+  const std::int64_t panels = ceil_div(a.cols(), panel);
+  groups = std::min(groups, panels);
+  parallel_for(stripes, [&](std::size_t index) {
+    const Eigen::Index first = static_cast<Eigen::Index>(index) * stripe, rows = std::min(stripe, a.rows() - first);
+    Matrix sum = Matrix::Zero(rows, b.cols()), accumulator, product;
+    for (std::int64_t group = 0; group < groups; ++group) {
+      accumulator.setZero(rows, b.cols());
+      for (std::int64_t p = balanced_cut(group, panels, groups); p < balanced_cut(group + 1, panels, groups); ++p) {
+        const Eigen::Index from = p * panel, width = std::min<Eigen::Index>(panel, a.cols() - from);
+        product.noalias() = a.block(first, from, rows, width) * b.middleRows(from, width);
+        accumulator += product;
+        round_all(accumulator);
+      }
+      sum += accumulator;
+    }
+    out.middleRows(first, rows) = sum;
+  });
+}
+
+// out += a * b, rounded to F16 after each panel of 16 inner elements when the machine would.
+void accumulate(const Matrix& a, const Matrix& b, bool rounded, Matrix& out) {
+  if (!rounded) {
+    out.noalias() += a * b;
+    return;
+  }
+  for (Eigen::Index from = 0; from < a.cols(); from += 16) {
+    const Eigen::Index width = std::min<Eigen::Index>(16, a.cols() - from);
+    out.noalias() += a.middleCols(from, width) * b.middleRows(from, width);
+    round_all(out);
+  }
 }
 
 // Copies the last two axes of every matrix transposed.
@@ -65,22 +109,27 @@ void round_to_f143(std::vector<float>& values, int scale_exponent) {
 Tensor matmul(const compiler::Operation& operation, const Operands& operands, const compiler::Shape& shape, const Rounding& rounding) {
   Tensor left = operation.attributes.transpose_a ? swapped(*operands[0]) : *operands[0];
   Tensor right = operation.attributes.transpose_b ? swapped(*operands[1]) : *operands[1];
+  const bool f8 = rounding.plan != nullptr && rounding.plan->left_f8;
   if (rounding.f16) {
-    const bool f8 = rounding.matmul != nullptr && rounding.matmul->left_f8;
-    f8 ? round_to_f143(left.data, rounding.matmul->left_scale_exponent) : round_to_f16(left);
-    f8 ? round_to_f143(right.data, rounding.matmul->right_scale_exponent) : round_to_f16(right);
+    f8 ? round_to_f143(left.data, rounding.plan->left_scale_exponent) : round_to_f16(left);
+    f8 ? round_to_f143(right.data, rounding.plan->right_scale_exponent) : round_to_f16(right);
   }
   const std::int64_t rows = shape[shape.size() - 2], columns = shape.back(), inner = left.shape.back();
+  const std::int64_t groups = rounding.plan != nullptr ? rounding.plan->inner_groups : 1;
+  const auto product = [&](const Eigen::Ref<const Matrix>& a, const Eigen::Ref<const Matrix>& b, Map out) {
+    rounding.f16 ? multiply_rounded(a, b, hw::panel_width(f8 ? hw::NumberFormat::f143 : hw::NumberFormat::f16), groups, out)
+                 : multiply(a, b, out);
+  };
   Tensor result{shape, std::vector<float>(static_cast<std::size_t>(compiler::elements_of(shape)))};
   const bool one_right = compiler::elements_of(right.shape) == inner * columns;
   const std::int64_t matrices = compiler::elements_of(shape) / (rows * columns);
   const bool left_is_whole = compiler::elements_of(left.shape) == matrices * rows * inner;
   if (one_right && left_is_whole) {
-    multiply(Eigen::Map<const Matrix>(left.data.data(), matrices * rows, inner), Eigen::Map<const Matrix>(right.data.data(), inner, columns),
+    product(Eigen::Map<const Matrix>(left.data.data(), matrices * rows, inner), Eigen::Map<const Matrix>(right.data.data(), inner, columns),
              Map(result.data.data(), matrices * rows, columns, Eigen::OuterStride<>(columns)));
   } else {
     for (std::int64_t matrix = 0; matrix < matrices; ++matrix)
-      multiply(Eigen::Map<const Matrix>(left.data.data() + broadcast_matrix(matrix, shape, left.shape) * rows * inner, rows, inner),
+      product(Eigen::Map<const Matrix>(left.data.data() + broadcast_matrix(matrix, shape, left.shape) * rows * inner, rows, inner),
                Eigen::Map<const Matrix>(right.data.data() + broadcast_matrix(matrix, shape, right.shape) * inner * columns, inner, columns),
                Map(result.data.data() + matrix * rows * columns, rows, columns, Eigen::OuterStride<>(columns)));
   }
@@ -107,21 +156,47 @@ Tensor attention(const compiler::Operation& operation, const Operands& operands,
     };
     const Matrix query = part(*operands[0], queries, width), key = part(*operands[1], keys, width);
     const Matrix value = part(*operands[2], keys, value_width);
-    Matrix scores = query * key.transpose();
-    for (std::int64_t i = 0; i < queries; ++i) {
-      const std::int64_t allowed = operation.attributes.causal ? std::min<std::int64_t>(i + 1, keys) : keys;
-      float maximum = -INFINITY, sum = 0;
-      for (std::int64_t j = 0; j < allowed; ++j) maximum = std::max(maximum, scores(i, j) * scale);
-      for (std::int64_t j = 0; j < keys; ++j) {
-        float p = j < allowed ? std::exp(scores(i, j) * scale - maximum) : 0.0F;
-        if (rounding.f16) p = hw::round_to_f16(p);
-        scores(i, j) = p;
-        sum += p;
+    const std::int64_t groups = rounding.f16 && rounding.plan != nullptr ? rounding.plan->inner_groups : 1;
+    Matrix scores = Matrix::Zero(queries, keys);
+    accumulate(query, key.transpose(), rounding.f16, scores);
+    // Key groups: each has its own maximum; weighted values are divided by the sum of all groups at the end.
+    Matrix weighted = Matrix::Zero(queries, value_width);
+    Eigen::VectorXf maximum = Eigen::VectorXf::Constant(queries, -INFINITY), sum = Eigen::VectorXf::Zero(queries);
+    std::vector<Eigen::VectorXf> group_maximum;
+    std::vector<Matrix> parts;
+    std::vector<Eigen::VectorXf> group_sum;
+    for (std::int64_t group = 0; group < groups; ++group) {
+      const std::int64_t panels = ceil_div(keys, 16);
+      const std::int64_t begin = 16 * balanced_cut(group, panels, groups);
+      const std::int64_t end = std::min<std::int64_t>(keys, 16 * balanced_cut(group + 1, panels, groups));
+      Matrix p = scores.middleCols(begin, end - begin) * scale;
+      Eigen::VectorXf top = Eigen::VectorXf::Constant(queries, -INFINITY), total = Eigen::VectorXf::Zero(queries);
+      for (std::int64_t i = 0; i < queries; ++i) {
+        const std::int64_t allowed = operation.attributes.causal ? std::clamp<std::int64_t>(i + 1 - begin, 0, end - begin) : end - begin;
+        for (std::int64_t j = 0; j < allowed; ++j) top(i) = std::max(top(i), p(i, j));
+        for (std::int64_t j = 0; j < end - begin; ++j) {
+          p(i, j) = j < allowed ? std::exp(p(i, j) - top(i)) : 0.0F;
+          if (rounding.f16) p(i, j) = hw::round_to_f16(p(i, j));
+          total(i) += p(i, j);
+        }
       }
-      // Weighted values are divided by the sum at the end, as the machine does.
-      const Eigen::RowVectorXf weighted = scores.row(i) * value;
+      Matrix part_sum = Matrix::Zero(queries, value_width);
+      accumulate(p, value.middleRows(begin, end - begin), rounding.f16, part_sum);
+      maximum = maximum.cwiseMax(top);
+      group_maximum.push_back(std::move(top));
+      group_sum.push_back(std::move(total));
+      parts.push_back(std::move(part_sum));
+    }
+    for (std::int64_t group = 0; group < groups; ++group)
+      for (std::int64_t i = 0; i < queries; ++i) {
+        if (group_sum[group](i) == 0) continue;
+        const float weight = std::exp(group_maximum[group](i) - maximum(i));
+        sum(i) += weight * group_sum[group](i);
+        weighted.row(i) += weight * parts[group].row(i);
+      }
+    for (std::int64_t i = 0; i < queries; ++i) {
       float* out = result.data.data() + (batch * queries + i) * shape[2] + head * value_width;
-      for (std::int64_t j = 0; j < value_width; ++j) out[j] = weighted(j) / sum;
+      for (std::int64_t j = 0; j < value_width; ++j) out[j] = weighted(i, j) / sum(i);
     }
   });
   return result;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "hw/base/random.h"
 #include "runtime/reference/operations.h"
@@ -73,8 +74,17 @@ class Evaluator {
       } else {
         std::vector<Shared> held;
         Operands operands;
-        for (const ValueId operand : operation.operands) {
+        for (std::size_t index = 0; index < operation.operands.size(); ++index) {
+          const ValueId operand = operation.operands[index];
           TW_TRY(Shared value, read(operand));
+          // The machine holds parameters in F16; weights of matmuls are rounded where they are multiplied.
+          const bool parameter = graph_.value(operand).is_parameter() || sequence_arguments_.contains(operand);
+          const bool weight = operation.kind == OpKind::matmul && index == 1;
+          if (rounding_.f16 && parameter && !weight) {
+            auto rounded = std::make_shared<Tensor>(*value);
+            round_to_f16(*rounded);
+            value = std::move(rounded);
+          }
           held.push_back(value);
           operands.push_back(held.back().get());
         }
@@ -111,7 +121,9 @@ class Evaluator {
       for (std::int32_t index = 0; index < operation.carried; ++index) values_[body.arguments[index]] = carried[index];
       for (std::size_t index = 0; index < operation.sequences.size(); ++index) {
         TW_TRY(Shared member, parameter(operation.sequences[index][iteration]));
-        values_[body.arguments[operation.operands.size() + index]] = std::move(member);
+        const ValueId argument = body.arguments[operation.operands.size() + index];
+        sequence_arguments_.insert(argument);
+        values_[argument] = std::move(member);
       }
       TW_TRY_STATUS(region(body, iteration));
       for (std::int32_t index = 0; index < operation.carried; ++index) {
@@ -126,7 +138,7 @@ class Evaluator {
   Tensor compute(const Operation& operation, const Operands& operands) {
     const compiler::Shape& shape = graph_.value(operation.results[0]).shape;
     Rounding rounding = rounding_;
-    if (const auto found = planned_.find(operation.name); found != planned_.end()) rounding.matmul = found->second;
+    if (const auto found = planned_.find(operation.name); found != planned_.end()) rounding.plan = found->second;
     Tensor result;
     switch (operation.kind) {
       case OpKind::matmul: result = matmul(operation, operands, shape, rounding); break;
@@ -144,7 +156,8 @@ class Evaluator {
       case OpKind::expand: result = expand(operands, shape); break;
       case OpKind::repeat: break;
     }
-    if (rounding.f16) round_to_f16(result);
+    const bool fused = rounding.plan != nullptr && rounding.plan->fused_add;
+    if (rounding.f16 && !fused) round_to_f16(result);
     return result;
   }
 
@@ -153,6 +166,7 @@ class Evaluator {
   Rounding rounding_;
   std::map<std::string, const hw::PlannedOperation*> planned_;
   std::map<ValueId, Shared> values_;
+  std::set<ValueId> sequence_arguments_;
 };
 
 }  // namespace

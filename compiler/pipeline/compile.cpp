@@ -201,6 +201,11 @@ std::vector<hw::PlannedOperation> planned_operations(const Plan& plan) {
     planned.repetitions = repetitions;
     planned.left_f8 = planned.right_f8 = matmul && step.format == hw::NumberFormat::f143;
     planned.inner_groups = step.grid.inner;
+    if (matmul) {
+      const hw::ColumnGroups& inner = plan.stored[step.operands[0].stored].layout.groups;
+      planned.inner_width = inner.width;
+      planned.inner_padded = inner.padded;
+    }
     planned.fused_add = matmul && (step.residual >= 0 || step.residual_parameter >= 0);
     planned.left_scale_exponent = step.left_scale_exponent;
     planned.right_scale_exponent = step.right_scale_exponent;

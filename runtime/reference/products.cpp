@@ -31,22 +31,35 @@ void multiply(const Eigen::Ref<const Matrix>& a, const Eigen::Ref<const Matrix>&
   });
 }
 
-// The same with the machine's accumulation: within each inner group the accumulator is rounded to F16 after every panel
-// of `panel` inner elements; the groups' partial sums are added in F32.
-void multiply_rounded(const Eigen::Ref<const Matrix>& a, const Eigen::Ref<const Matrix>& b, std::int64_t panel,
+// Inner elements of each stored panel: column groups start a panel anew, and pads are not multiplied.
+struct InnerPanel {
+  Eigen::Index from = 0, width = 0;
+};
+std::vector<InnerPanel> inner_panels(Eigen::Index inner, std::int64_t panel, const hw::PlannedOperation* plan) {
+  const std::int64_t width = plan != nullptr && plan->inner_width > 0 ? plan->inner_width : inner;
+  const std::int64_t padded = round_up(plan != nullptr && plan->inner_padded > 0 ? plan->inner_padded : inner, panel);
+  std::vector<InnerPanel> panels;
+  for (std::int64_t group = 0; group < inner / width; ++group)
+    for (std::int64_t from = 0; from < padded; from += panel)
+      panels.push_back({group * width + std::min(from, width), std::clamp<std::int64_t>(width - from, 0, panel)});
+  return panels;
+}
+
+// The product with the machine's accumulation: within each inner group the accumulator is rounded to F16 after every
+// panel; the groups' partial sums are added in F32.
+void multiply_rounded(const Eigen::Ref<const Matrix>& a, const Eigen::Ref<const Matrix>& b, const std::vector<InnerPanel>& panels,
                       std::int64_t groups, Map out) {
   constexpr Eigen::Index stripe = 32;
   const auto stripes = static_cast<std::size_t>(ceil_div(a.rows(), stripe));
-  const std::int64_t panels = ceil_div(a.cols(), panel);
-  groups = std::min(groups, panels);
+  const auto count = static_cast<std::int64_t>(panels.size());
   parallel_for(stripes, [&](std::size_t index) {
     const Eigen::Index first = static_cast<Eigen::Index>(index) * stripe, rows = std::min(stripe, a.rows() - first);
     Matrix sum = Matrix::Zero(rows, b.cols()), accumulator, product;
     for (std::int64_t group = 0; group < groups; ++group) {
       accumulator.setZero(rows, b.cols());
-      for (std::int64_t p = balanced_cut(group, panels, groups); p < balanced_cut(group + 1, panels, groups); ++p) {
-        const Eigen::Index from = p * panel, width = std::min<Eigen::Index>(panel, a.cols() - from);
-        product.noalias() = a.block(first, from, rows, width) * b.middleRows(from, width);
+      for (std::int64_t p = balanced_cut(group, count, groups); p < balanced_cut(group + 1, count, groups); ++p) {
+        if (panels[p].width == 0) continue;
+        product.noalias() = a.block(first, panels[p].from, rows, panels[p].width) * b.middleRows(panels[p].from, panels[p].width);
         accumulator += product;
         round_all(accumulator);
       }
@@ -117,8 +130,9 @@ Tensor matmul(const compiler::Operation& operation, const Operands& operands, co
   const std::int64_t rows = shape[shape.size() - 2], columns = shape.back(), inner = left.shape.back();
   const std::int64_t groups = rounding.plan != nullptr ? rounding.plan->inner_groups : 1;
   const auto product = [&](const Eigen::Ref<const Matrix>& a, const Eigen::Ref<const Matrix>& b, Map out) {
-    rounding.f16 ? multiply_rounded(a, b, hw::panel_width(f8 ? hw::NumberFormat::f143 : hw::NumberFormat::f16), groups, out)
-                 : multiply(a, b, out);
+    if (!rounding.f16) return multiply(a, b, out);
+    const int panel = hw::panel_width(f8 ? hw::NumberFormat::f143 : hw::NumberFormat::f16);
+    multiply_rounded(a, b, inner_panels(a.cols(), panel, rounding.plan), groups, out);
   };
   Tensor result{shape, std::vector<float>(static_cast<std::size_t>(compiler::elements_of(shape)))};
   const bool one_right = compiler::elements_of(right.shape) == inner * columns;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "hw/base/parallel.h"
+#include "hw/number/number.h"
 #include "runtime/reference/operations.h"
 
 namespace tw::runtime {
@@ -115,10 +116,19 @@ Tensor softmax(const Operands& operands) {
 
 Tensor gelu(const compiler::Operation& operation, const Operands& operands, const Rounding& rounding) {
   Tensor result = *operands[0];
-  if (rounding.f16) round_to_f16(result);
-  for (float& x : result.data)
-    x = operation.attributes.gelu_tanh ? 0.5F * x * (1.0F + std::tanh(0.7978845608F * (x + 0.044715F * x * x * x)))
-                                       : 0.5F * x * (1.0F + std::erf(x * 0.7071067811865475F));
+  if (!operation.attributes.gelu_tanh) {
+    for (float& x : result.data) x = 0.5F * x * (1.0F + std::erf(x * 0.7071067811865475F));
+    return result;
+  }
+  // The machine's F16 kernel: products of coefficients rounded to F16, argument clamped to [-8, 8] (docs/fidelity.md).
+  const auto rounded = [&](float value) { return rounding.f16 ? hw::round_to_f16(value) : value; };
+  const float linear = rounded(0.7978845608F), cubic = rounded(0.044715F * 0.7978845608F);
+  for (float& x : result.data) {
+    if (rounding.f16) x = hw::round_to_f16(x);
+    float u = x * (linear + cubic * x * x);
+    if (rounding.f16) u = std::clamp(u, -8.0F, 8.0F);
+    x = 0.5F * x * (1.0F + std::tanh(u));
+  }
   return result;
 }
 

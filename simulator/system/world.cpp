@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "hw/base/check.h"
 #include "hw/base/parallel.h"
@@ -107,17 +108,27 @@ void World::run_queued() {
   });
 }
 
-// With checkpoints a stage is finished on all tiles before the next one may reuse its memory.
+// With checkpoints a stage is finished on all tiles before the next one may reuse its memory. Between two barriers a
+// loop can wrap once, from its last stages to its first: those come after.
 void World::run_queued_in_stage_order() {
-  std::vector<std::int32_t> stages;
-  for (const TileState& tile : tiles_)
-    for (const QueuedCall& call : tile.calls) stages.push_back(call.stage);
-  std::sort(stages.begin(), stages.end());
-  stages.erase(std::unique(stages.begin(), stages.end()), stages.end());
-  for (const std::int32_t stage : stages) {
-    parallel_for(tiles_.size(), [&](std::size_t tile) {
-      for (const QueuedCall& call : tiles_[tile].calls)
-        if (call.stage == stage) execute(program_.kernels[call.kernel], call.operands);
+  std::set<std::pair<int, std::int32_t>> order;  // (wrapped, stage)
+  std::vector<std::vector<int>> wrapped(tiles_.size());
+  for (std::size_t tile = 0; tile < tiles_.size(); ++tile) {
+    std::int32_t previous = -1;
+    int wraps = 0;
+    for (const QueuedCall& call : tiles_[tile].calls) {
+      if (call.stage < previous) ++wraps;
+      previous = call.stage;
+      wrapped[tile].push_back(wraps);
+      order.emplace(wraps, call.stage);
+    }
+  }
+  for (const auto& [wraps, stage] : order) {
+    parallel_for(tiles_.size(), [&, wraps = wraps, stage = stage](std::size_t tile) {
+      for (std::size_t index = 0; index < tiles_[tile].calls.size(); ++index) {
+        const QueuedCall& call = tiles_[tile].calls[index];
+        if (call.stage == stage && wrapped[tile][index] == wraps) execute(program_.kernels[call.kernel], call.operands);
+      }
     });
     read_checkpoints(stage);
   }

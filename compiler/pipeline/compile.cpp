@@ -11,6 +11,7 @@
 #include "compiler/pipeline/obstruction.h"
 #include "compiler/pipeline/steps.h"
 #include "compiler/place/problem.h"
+#include "compiler/search/layout_choice.h"
 #include "compiler/search/search.h"
 #include "hw/base/check.h"
 #include "hw/base/parallel.h"
@@ -205,6 +206,10 @@ std::vector<hw::PlannedOperation> planned_operations(const Plan& plan) {
       const hw::ColumnGroups& inner = plan.stored[step.operands[0].stored].layout.groups;
       planned.inner_width = inner.width;
       planned.inner_padded = inner.padded;
+    }
+    if (step.kind == StepKind::layer_norm) {
+      planned.inner_groups = layout.column_blocks();
+      planned.inner_width = balanced_unit(layout, layout.groups.width);
     }
     planned.fused_add = matmul && (step.residual >= 0 || step.residual_parameter >= 0);
     planned.left_scale_exponent = step.left_scale_exponent;

@@ -105,7 +105,9 @@ struct PlannedOperation {
   std::int32_t repetitions = 1;
   std::int32_t left_scale_exponent = 0, right_scale_exponent = 0;   // F8 operands
   bool left_f8 = false, right_f8 = false;
-  std::int32_t inner_groups = 1;                   // partial sums are rounded to the result's format by each group
+  // matmul, attention: groups of the inner extent (keys), whose partial sums are rounded to the result's format each.
+  // layer_norm: groups of columns, in units of inner_width, whose statistics are combined.
+  std::int32_t inner_groups = 1;
   std::int32_t inner_width = 0, inner_padded = 0;  // the left operand's column groups: panels start anew in each (0: one)
   bool fused_add = false;                          // the add that reads the result takes it before it is rounded
   std::string layout;                              // of the output, for people

@@ -17,7 +17,7 @@ using Operands = std::vector<const Tensor*>;
 
 Tensor matmul(const compiler::Operation& operation, const Operands& operands, const compiler::Shape& shape, const Rounding& rounding);
 Tensor attention(const compiler::Operation& operation, const Operands& operands, const compiler::Shape& shape, const Rounding& rounding);
-Tensor layer_norm(const compiler::Operation& operation, const Operands& operands);
+Tensor layer_norm(const compiler::Operation& operation, const Operands& operands, const Rounding& rounding);
 Tensor softmax(const Operands& operands);
 Tensor gelu(const compiler::Operation& operation, const Operands& operands, const Rounding& rounding);
 Tensor unary(const compiler::Operation& operation, const Operands& operands);

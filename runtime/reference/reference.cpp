@@ -143,7 +143,7 @@ class Evaluator {
     switch (operation.kind) {
       case OpKind::matmul: result = matmul(operation, operands, shape, rounding); break;
       case OpKind::attention: result = attention(operation, operands, shape, rounding); break;
-      case OpKind::layer_norm: result = layer_norm(operation, operands); break;
+      case OpKind::layer_norm: result = layer_norm(operation, operands, rounding); break;
       case OpKind::softmax: result = softmax(operands); break;
       case OpKind::gelu: result = gelu(operation, operands, rounding); break;
       case OpKind::unary: result = unary(operation, operands); break;

@@ -1,8 +1,10 @@
 // runtime/reference/rows.cpp: operations along rows and on elements.
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "hw/base/parallel.h"
+#include "hw/base/units.h"
 #include "hw/number/number.h"
 #include "runtime/reference/operations.h"
 
@@ -80,22 +82,65 @@ float apply(compiler::Unary function, float x) {
 
 }  // namespace
 
-Tensor layer_norm(const compiler::Operation& operation, const Operands& operands) {
+namespace {
+
+// Mean and variance of a row: in double, or as the machine holds them: F32 sums of each column group, combined pairwise.
+struct Moments {
+  double mean = 0, variance = 0;
+};
+
+Moments exact_moments(std::span<const float> x) {
+  Moments moments;
+  for (const float value : x) moments.mean += value;
+  moments.mean /= static_cast<double>(x.size());
+  for (const float value : x) moments.variance += (value - moments.mean) * (value - moments.mean);
+  moments.variance /= static_cast<double>(x.size());
+  return moments;
+}
+
+Moments grouped_moments(std::span<const float> x, std::int64_t groups, std::int64_t unit) {
+  const auto width = static_cast<std::int64_t>(x.size());
+  const std::int64_t units = ceil_div(width, unit);
+  float sum = 0, squares = 0, count = 0;
+  for (std::int64_t g = 0; g < groups; ++g) {
+    const std::int64_t begin = std::min(width, unit * balanced_cut(g, units, groups));
+    const std::int64_t end = std::min(width, unit * balanced_cut(g + 1, units, groups));
+    if (begin == end) continue;
+    const auto n = static_cast<float>(end - begin);
+    float own = 0, deviations = 0;
+    for (std::int64_t j = begin; j < end; ++j) own += x[static_cast<std::size_t>(j)];
+    const float mean = own / n;
+    for (std::int64_t j = begin; j < end; ++j) deviations += (x[static_cast<std::size_t>(j)] - mean) * (x[static_cast<std::size_t>(j)] - mean);
+    if (count > 0) {
+      const float delta = mean - sum / count;
+      squares += deviations + delta * delta * count * n / (count + n);
+    } else {
+      squares = deviations;
+    }
+    sum += own;
+    count += n;
+  }
+  return {sum / count, squares / count};
+}
+
+}  // namespace
+
+Tensor layer_norm(const compiler::Operation& operation, const Operands& operands, const Rounding& rounding) {
   Tensor result = *operands[0];
   const std::int64_t columns = result.shape.back();
   const auto rows = static_cast<std::size_t>(result.data.size() / static_cast<std::size_t>(columns));
+  const auto epsilon = static_cast<float>(operation.attributes.epsilon);
+  const bool as_planned = rounding.f16 && rounding.plan != nullptr && rounding.plan->inner_width > 0;
   parallel_for(rows, [&](std::size_t row) {
-    float* x = result.data.data() + row * static_cast<std::size_t>(columns);
-    double mean = 0, variance = 0;
-    for (std::int64_t j = 0; j < columns; ++j) mean += x[j];
-    mean /= static_cast<double>(columns);
-    for (std::int64_t j = 0; j < columns; ++j) variance += (x[j] - mean) * (x[j] - mean);
-    const double scale = 1.0 / std::sqrt(variance / static_cast<double>(columns) + operation.attributes.epsilon);
-    for (std::int64_t j = 0; j < columns; ++j) {
-      double value = (x[j] - mean) * scale;
-      if (operands.size() > 1) value *= operands[1]->data[j];
-      if (operands.size() > 2) value += operands[2]->data[j];
-      x[j] = static_cast<float>(value);
+    const std::span<float> x(result.data.data() + row * static_cast<std::size_t>(columns), static_cast<std::size_t>(columns));
+    const Moments moments = as_planned ? grouped_moments(x, rounding.plan->inner_groups, rounding.plan->inner_width) : exact_moments(x);
+    const auto mean = static_cast<float>(moments.mean);
+    const float scale = as_planned ? 1.0F / std::sqrt(static_cast<float>(moments.variance) + epsilon)
+                                   : static_cast<float>(1.0 / std::sqrt(moments.variance + operation.attributes.epsilon));
+    for (std::size_t j = 0; j < x.size(); ++j) {
+      const float gamma = operands.size() > 1 ? operands[1]->data[j] : 1.0F;
+      const float beta = operands.size() > 2 ? operands[2]->data[j] : 0.0F;
+      x[j] = (x[j] - mean) * scale * gamma + beta;
     }
   });
   return result;

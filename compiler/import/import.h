@@ -1,6 +1,7 @@
 // compiler/import/import.h: from a model (ONNX file or built-in generator) to a canonical, rolled Graph.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,10 +11,18 @@
 
 namespace tw::compiler {
 
+// Numbers for a model input that is to be a constant (axes, shapes: as test cases feed them).
+struct InputConstant {
+  Shape shape;
+  std::vector<double> values;
+  bool integer = false;
+};
+
 struct ImportOptions {
   std::vector<std::pair<std::string, std::int64_t>> dims;  // --dim NAME=N
   std::int64_t batch = 0;                                   // 0: as in the model; generators and a symbolic first dim
   std::int64_t seed = 0;                                    // generators without their own seed=
+  std::map<std::string, InputConstant> constants;           // inputs that are constants, by name
   bool canonicalise = true;                                 // raise patterns and roll repeats
 };
 

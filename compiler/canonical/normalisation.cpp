@@ -144,13 +144,18 @@ bool raise_layer_norm(Rewriter& rewriter, OperationId id) {
       if (!rewriter.used_once(replaced)) break;
       const OperationId user_id = rewriter.users(replaced)[0];
       const Operation& user = rewriter.operation(user_id);
-      if (user.kind != OpKind::binary || user.attributes.binary != wanted) break;
+      if (user.kind != OpKind::binary) break;
+      // A gamma of ones has been folded away: beta follows at once.
+      const bool no_gamma = wanted == Binary::multiply && user.attributes.binary == Binary::add;
+      if (!no_gamma && user.attributes.binary != wanted) break;
       const ValueId factor = Rewriter::other(user, replaced);
       const bool vector = rewriter.is_parameter(factor) && elements_of(rewriter.shape(factor)) == width && rewriter.shape(factor).back() == width;
       if (!vector || rewriter.shape(user.results[0]) != rewriter.shape(x)) break;
+      if (no_gamma) operands.push_back(rewriter.add_parameter(quotient.name + ".gamma", {width}, uniform_source(1.0F, width)));
       operands.push_back(rewriter.add_parameter(rewriter.graph().value(factor).name, {width}, rewriter.graph().value(factor).source));
       replaced = user.results[0];
       at = user_id;
+      if (no_gamma) break;
     }
     const ValueId raised = rewriter.insert(at, OpKind::layer_norm, quotient.name + ".layer_norm", operands, attributes);
     rewriter.replace_uses(replaced, raised);

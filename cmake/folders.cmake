@@ -30,6 +30,8 @@ set(all_but_runtime compiler/pipeline ${compiler_side} simulator/system simulato
 tw_library(runtime/reference SEES compiler/graph compiler/plan compiler/layout ${hw_machine_side} LIBRARIES Eigen3::Eigen TBB::tbb)
 tw_library(runtime/session SEES runtime/reference ${all_but_runtime} LIBRARIES Eigen3::Eigen)
 tw_library(runtime/report SEES runtime/reference runtime/session ${all_but_runtime} LIBRARIES nlohmann_json::nlohmann_json)
+tw_embed(tw_runtime_report HEADER runtime/report/assets.h NAMESPACE tw::runtime
+  FILES runtime/report/assets/page.css:page_style runtime/report/assets/page.js:page_script)
 tw_library(runtime/cli SEES runtime/reference runtime/session runtime/report ${all_but_runtime}
   LIBRARIES nlohmann_json::nlohmann_json Boost::program_options tw_systemc)
 

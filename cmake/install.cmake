@@ -49,3 +49,14 @@ if(TARGET tilewright)
     RENAME tilewright)
   install(FILES ${generated}/_tilewright DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
 endif()
+
+if(TILEWRIGHT_TESTS)
+  set(tw_flags "")
+  if(TILEWRIGHT_SANITIZE)
+    set(tw_flags -fsanitize=${TILEWRIGHT_SANITIZE})
+  endif()
+  add_test(NAME Install.PackageIsFoundFromOutside
+    COMMAND ${CMAKE_COMMAND} -DBUILD=${CMAKE_BINARY_DIR} -DSOURCE=${CMAKE_SOURCE_DIR}
+      -DWORK=${CMAKE_BINARY_DIR}/install_check -DFLAGS=${tw_flags} -P ${CMAKE_SOURCE_DIR}/tests/install/check.cmake)
+  set_tests_properties(Install.PackageIsFoundFromOutside PROPERTIES TIMEOUT 600)
+endif()

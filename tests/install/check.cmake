@@ -1,0 +1,31 @@
+# tests/install/check.cmake: installs BUILD into WORK/prefix, looks for what belongs there, and builds and runs a
+# project from outside against it. Variables: BUILD, SOURCE, WORK.
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "${ARGN}\n${output}")
+  endif()
+endfunction()
+
+file(REMOVE_RECURSE ${WORK})
+set(prefix ${WORK}/prefix)
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
+foreach(path IN ITEMS share/tilewright/machines/ipu21.toml include/tilewright/hw/base/result.h)
+  if(NOT EXISTS ${prefix}/${path})
+    message(FATAL_ERROR "not installed: ${path}")
+  endif()
+endforeach()
+if(EXISTS ${BUILD}/tilewright)
+  foreach(path IN ITEMS bin/tilewright share/man/man1/tilewright.1 share/bash-completion/completions/tilewright
+      share/zsh/vendor-completions/_tilewright)
+    if(NOT EXISTS ${prefix}/${path})
+      message(FATAL_ERROR "not installed: ${path}")
+    endif()
+  endforeach()
+  run(${prefix}/bin/tilewright machine show ipu21)
+endif()
+run(${CMAKE_COMMAND} -S ${SOURCE}/tests/install -B ${WORK}/outside -G Ninja -DCMAKE_PREFIX_PATH=${prefix}
+  -DCMAKE_CXX_FLAGS=${FLAGS})
+run(${CMAKE_COMMAND} --build ${WORK}/outside)
+set(ENV{TILEWRIGHT_DATA} ${prefix}/share/tilewright)
+run(${WORK}/outside/outside)

@@ -28,11 +28,11 @@ Cell cell_of(std::uint32_t tile, const hw::Machine& machine) {
           hw::physical_row(physical) * cell_height(machine)};
 }
 
-// Largest and smallest value that shades tell apart: all but the outermost fiftieth on either side, so that a few odd
+// Largest and smallest value that shades tell apart: all but the outermost twentieth on either side, so that a few odd
 // tiles do not hide the differences among the others.
 std::pair<std::int64_t, std::int64_t> shade_range(std::vector<std::int64_t> values) {
   std::sort(values.begin(), values.end());
-  const std::size_t margin = values.size() / 50;
+  const std::size_t margin = values.size() / 20;
   const std::int64_t lightest = values[margin], darkest = values[values.size() - 1 - margin];
   return darkest > lightest ? std::pair{darkest, lightest} : std::pair{values.back(), values.front()};
 }
@@ -69,7 +69,9 @@ void append_map(std::string& html, const ChipMap& map, const hw::Machine& machin
   html += map_drawing(map, machine);
   html += "<div class=scale aria-hidden=true>";
   for (int shade = 0; shade < shades; ++shade) append(html, "<i class=h{}></i>", shade);
-  html += "</div></figure>\n";
+  const auto [darkest, lightest] = shade_range(map.values);
+  append(html, "</div><p class=ends><span>up to {}</span><span>from {}</span></p></figure>\n",
+         with_separators(lightest), with_separators(darkest));
 }
 
 }  // namespace
@@ -91,7 +93,7 @@ std::string chip_view(const ReportInput& input) {
   append(
       html,
       "<p>Each cell is a tile where it sits: {} physical rows of 16 columns with 4 tiles each. {} moved between tiles. "
-      "Shades run over the middle 96 % of each map's values.</p>\n",
+      "Shades run over the middle nine tenths of each map's values.</p>\n",
       input.program.machine.rows(), plural(input.figures.words, "word"));
   html +=
       "<p class=readout id=chip-text aria-live=polite>Point at a tile; choose it to see its memory below.</p>\n<div "

@@ -129,7 +129,7 @@ Tensor matmul(const compiler::Operation& operation, const Operands& operands, co
   }
   const std::int64_t rows = shape[shape.size() - 2], columns = shape.back(), inner = left.shape.back();
   const std::int64_t groups = rounding.plan != nullptr ? rounding.plan->inner_groups : 1;
-  const auto product = [&](const Eigen::Ref<const Matrix>& a, const Eigen::Ref<const Matrix>& b, Map out) {
+  const auto product = [&](const Eigen::Ref<const Matrix>& a, const Eigen::Ref<const Matrix>& b, const Map& out) {
     if (!rounding.f16) return multiply(a, b, out);
     const int panel = hw::panel_width(f8 ? hw::NumberFormat::f143 : hw::NumberFormat::f16);
     multiply_rounded(a, b, inner_panels(a.cols(), panel, rounding.plan), groups, out);

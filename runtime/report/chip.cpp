@@ -23,9 +23,8 @@ double cell_height(const hw::Machine& machine) { return machine.rows() <= 4 ? 4.
 // Bits of a physical number: row, column of the fabric, lane of the pair, half of the block pair.
 Cell cell_of(std::uint32_t tile, const hw::Machine& machine) {
   const PhysicalTile physical = hw::physical_of({tile}, machine);
-  const auto place = static_cast<double>(physical.value % tiles_per_row);
-  return {place + column_gap * static_cast<double>(physical.value % tiles_per_row / tiles_per_column),
-          hw::physical_row(physical) * cell_height(machine)};
+  const std::uint32_t place = physical.value % tiles_per_row, column = place / tiles_per_column;
+  return {place + column_gap * column, hw::physical_row(physical) * cell_height(machine)};
 }
 
 // Largest and smallest value that shades tell apart: all but the outermost twentieth on either side, so that a few odd

@@ -21,7 +21,7 @@ hw::TensorLayout layout_of(std::int64_t rows, hw::ColumnGroups groups, std::int6
 }
 
 // What the runs say: byte of the operand -> (source block, byte).
-std::map<std::uint32_t, std::pair<std::int32_t, std::uint32_t>> bytes_of_runs(const std::vector<Run>& runs) {
+std::map<std::uint32_t, std::pair<std::int32_t, std::uint32_t>> bytes_of_runs(const std::vector<compiler::Run>& runs) {
   std::map<std::uint32_t, std::pair<std::int32_t, std::uint32_t>> bytes;
   for (const Run& run : runs)
     for (std::uint32_t byte = 0; byte < run.bytes; ++byte)
@@ -34,12 +34,12 @@ TEST(GatherRuns, WholePanelsOfABlockAreOneRunEach) {
   const hw::TensorLayout source = layout_of(8, {1, 64, 64}, 2, 2, hw::NumberFormat::f16);
   const OperandBlock block{0, 8, 0, 32, 8};
 
-  const std::vector<Run> runs = gather_runs({&source, 64}, hw::plain_view(8, 64), {1, 64, 64}, block);
+  const std::vector<compiler::Run> runs = gather_runs({&source, 64}, hw::plain_view(8, 64), {1, 64, 64}, block);
 
   // Each of 2 source row blocks gives one run a panel: 4 rows x 32 bytes.
   ASSERT_EQ(runs.size(), 4U);
-  EXPECT_EQ(runs[0], (Run{0, 0, 0, 128}));
-  EXPECT_EQ(runs[1], (Run{2, 0, 128, 128}));
+  EXPECT_EQ(runs[0], (compiler::Run{0, 0, 0, 128}));
+  EXPECT_EQ(runs[1], (compiler::Run{2, 0, 128, 128}));
   EXPECT_TRUE(covers(runs, block, source));
   EXPECT_TRUE(word_aligned(runs));
 }
@@ -52,7 +52,7 @@ TEST(GatherRuns, HeadsPaddedAlikeAreCopiedWithTheirPads) {
   head.column_dims = {{24, 1}};
   head.offset = 24;  // head 1
 
-  const std::vector<Run> runs = gather_runs({&source, 96}, head, {1, 24, 32}, block);
+  const std::vector<compiler::Run> runs = gather_runs({&source, 96}, head, {1, 24, 32}, block);
 
   EXPECT_TRUE(covers(runs, block, source));
   EXPECT_EQ(runs.size(), 1U);

@@ -50,6 +50,9 @@ function(tw_test folder)
   endforeach()
   target_link_libraries(test_${name} PRIVATE tw_options tw_tests_support ${tw_LIBRARIES} GTest::gtest GTest::gtest_main)
   target_compile_definitions(test_${name} PRIVATE TW_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-  gtest_discover_tests(test_${name} DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS "${tw_LABEL}" ENVIRONMENT "RC_PARAMS=seed=1" TIMEOUT 600)
+  set(properties ENVIRONMENT "RC_PARAMS=seed=1" TIMEOUT 600)
+  if(tw_LABEL)
+    list(APPEND properties LABELS ${tw_LABEL})  # an empty value would shift all others
+  endif()
+  gtest_discover_tests(test_${name} DISCOVERY_TIMEOUT 60 PROPERTIES ${properties})
 endfunction()

@@ -14,6 +14,7 @@ namespace {
 struct Arrival {
   std::int32_t event = 0, words = 0;
   std::uint32_t source_tile = 0, source_address = 0;
+  std::int32_t read_event = 0;
 };
 
 // A timed access of a tile's own memory, for element conflicts.
@@ -44,8 +45,15 @@ class Resolver {
   }
 
  private:
-  [[noreturn]] void fault(FaultKind kind, std::uint32_t tile, std::string message) const {
-    throw FaultError{kind, std::move(message), tile, participants_[tile].pc};
+  [[noreturn]] void fault(FaultKind kind, std::uint32_t tile, std::int32_t event, std::string message, std::uint32_t code_word = 0) const {
+    throw FaultError{kind, std::move(message), tile, participants_[tile].pc + code_word * 4, event};
+  }
+
+  // Index in the row of the instruction that started a send.
+  std::uint32_t code_word_of(std::uint32_t tile, const hw::Send& send) const {
+    const hw::DecodedRow& row = *participants_[tile].row;
+    const auto index = static_cast<std::size_t>(&send - row.schedule.sends.data());
+    return index < row.send_code_word.size() ? row.send_code_word[index] : 0;
   }
 
   std::uint32_t send_address(std::uint32_t tile, const hw::Send& send) const {
@@ -58,12 +66,12 @@ class Resolver {
     std::int32_t busy_until = 0;
     for (const hw::Send& send : participant.row->schedule.sends) {
       if (send.event < busy_until)
-        fault(FaultKind::bus_conflict, tile, fmt::format("a send at event {} starts before the one that lasts until {} ends", send.event, busy_until));
+        fault(FaultKind::bus_conflict, tile, send.event, fmt::format("a send at event {} starts before the one that lasts until {} ends", send.event, busy_until), code_word_of(tile, send));
       busy_until = send.event + send.words;
       phase_.words_out[tile] += send.words;
       const std::uint32_t address = send_address(tile, send);
       if (!machine_.sram.contains(address, static_cast<std::uint32_t>(send.words) * 4))
-        fault(FaultKind::out_of_range, tile, fmt::format("a send of {} words reads from {:#x}, outside the SRAM", send.words, address));
+        fault(FaultKind::out_of_range, tile, send.event, fmt::format("a send of {} words reads from {:#x}, outside the SRAM", send.words, address), code_word_of(tile, send));
     }
   }
 
@@ -75,12 +83,13 @@ class Resolver {
       const hw::SourceControl& control = row.sources[index];
       if (control.source == static_cast<std::uint32_t>(machine_.fabric.neutral_mux)) continue;
       if (control.source >= logical_.size())
-        fault(FaultKind::undriven_bus, tile, fmt::format("source {} at event {} is no tile", control.source, control.event));
+        fault(FaultKind::undriven_bus, tile, control.event, fmt::format("source {} at event {} is no tile", control.source, control.event));
       const std::int32_t end = index + 1 < row.sources.size() ? row.sources[index + 1].event : row.events;
       listen(tile, self, {control.source}, control.event, end);
     }
     write(tile, row);
     check_elements(tile, row);
+    phase_.ordered = phase_.ordered || reads_what_arrives(tile, row);
   }
 
   // The selected bus must be driven during the whole of [begin, end).
@@ -88,6 +97,8 @@ class Resolver {
     const std::uint32_t sender = logical_[source.value];
     const hw::DecodedRow* row = participants_[sender].row;
     const std::int32_t shift = hw::flight_time(source, self) + 1;
+    const int direction = hw::direction(source, self);
+    bool other_direction = false;
     std::int32_t heard = begin;
     if (row != nullptr) {
       const auto& sends = row->schedule.sends;
@@ -97,14 +108,18 @@ class Resolver {
         const std::int32_t from = send->event + shift, to = from + send->words;
         if (to <= heard) continue;
         if (from > heard) break;
+        if ((send->sctl & direction) == 0) {
+          other_direction = true;
+          break;
+        }
         const std::int32_t words = std::min(to, end) - heard;
         arrivals_.push_back({heard + hw::write_latency(self, machine_), words, sender,
-                             send_address(sender, *send) + static_cast<std::uint32_t>(heard - from) * 4});
+                             send_address(sender, *send) + static_cast<std::uint32_t>(heard - from) * 4, heard - shift});
         heard += words;
       }
     }
     if (heard < end)
-      fault(FaultKind::undriven_bus, tile, fmt::format("tile {} is selected from event {} to {}, but its bus is silent at event {}", sender, begin, end, heard));
+      fault(FaultKind::undriven_bus, tile, heard, fmt::format("tile {} is selected from event {} to {}, but {} at event {}", sender, begin, end, other_direction ? "it sends in the other direction" : "its bus is silent", heard));
   }
 
   // Walks arrivals and pointer controls in time and emits moves.
@@ -121,17 +136,18 @@ class Resolver {
           ++control;
         }
         if (!pointer_set)
-          fault(FaultKind::mistimed_write, tile, fmt::format("words from tile {} arrive at event {} before a write pointer is set", arrival.source_tile, arrival.event));
+          fault(FaultKind::mistimed_write, tile, arrival.event, fmt::format("words from tile {} arrive at event {} before a write pointer is set", arrival.source_tile, arrival.event));
         std::int32_t words = arrival.words;
         if (control != row.pointers.end()) words = std::min(words, control->event - arrival.event);
         const auto bytes = static_cast<std::uint32_t>(words) * 4;
         if (!machine_.sram.contains(pointer, bytes))
-          fault(FaultKind::out_of_range, tile, fmt::format("{} words from tile {} are written to {:#x}, outside the SRAM", words, arrival.source_tile, pointer));
-        phase_.moves.push_back({arrival.source_tile, arrival.source_address, tile, pointer, bytes});
+          fault(FaultKind::out_of_range, tile, arrival.event, fmt::format("{} words from tile {} are written to {:#x}, outside the SRAM", words, arrival.source_tile, pointer));
+        phase_.moves.push_back({arrival.source_tile, arrival.source_address, tile, pointer, bytes, arrival.read_event, arrival.event});
         writes_.push_back({arrival.event, arrival.event + words, pointer, bytes});
         phase_.words_in[tile] += words;
         pointer += bytes;
         arrival.event += words;
+        arrival.read_event += words;
         arrival.words -= words;
         arrival.source_address += bytes;
       }
@@ -149,16 +165,30 @@ class Resolver {
     };
     for (const Access& access : writes_)
       if (fetched(access))
-        fault(FaultKind::element_conflict, tile, fmt::format("words are written to {:#x} while the row is fetched from the same element", access.address));
+        fault(FaultKind::element_conflict, tile, access.begin, fmt::format("words are written to {:#x} while the row is fetched from the same element", access.address));
     std::size_t at = 0;
     for (const hw::Send& send : row.sends) {
       const Access access{send.event, send.event + send.words, send_address(tile, send), static_cast<std::uint32_t>(send.words) * 4};
       if (fetched(access))
-        fault(FaultKind::element_conflict, tile, fmt::format("a send reads {:#x} while the row is fetched from the same element", access.address));
+        fault(FaultKind::element_conflict, tile, send.event, fmt::format("a send reads {:#x} while the row is fetched from the same element", access.address), code_word_of(tile, send));
       while (at < writes_.size() && writes_[at].end <= access.begin) ++at;
       for (std::size_t other = at; other < writes_.size() && writes_[other].begin < access.end; ++other)
         check_pair(tile, access, writes_[other]);
     }
+  }
+
+  // Some byte of the tile is both sent and received into in this phase.
+  bool reads_what_arrives(std::uint32_t tile, const hw::RowSchedule& row) {
+    std::sort(writes_.begin(), writes_.end(), [](const Access& a, const Access& b) { return a.address < b.address; });
+    std::uint32_t longest = 0;  // a write starts at most so many bytes before a byte that it reaches
+    for (const Access& access : writes_) longest = std::max(longest, access.bytes);
+    for (const hw::Send& send : row.sends) {
+      const std::uint32_t first = send_address(tile, send), last = first + static_cast<std::uint32_t>(send.words) * 4;
+      auto at = std::lower_bound(writes_.begin(), writes_.end(), first > longest ? first - longest : 0, [](const Access& a, std::uint32_t address) { return a.address < address; });
+      for (; at != writes_.end() && at->address < last; ++at)
+        if (at->address + at->bytes > first) return true;
+    }
+    return false;
   }
 
   void check_pair(std::uint32_t tile, const Access& read, const Access& written) const {
@@ -172,7 +202,7 @@ class Resolver {
     const auto [read_first, read_last] = elements(read);
     const auto [write_first, write_last] = elements(written);
     if (read_first <= write_last && write_first <= read_last)
-      fault(FaultKind::element_conflict, tile, fmt::format("at event {} SRAM element {} is read by a send and written by a reception", begin, std::max(read_first, write_first)));
+      fault(FaultKind::element_conflict, tile, begin, fmt::format("at event {} SRAM element {} is read by a send and written by a reception", begin, std::max(read_first, write_first)));
   }
 
   std::span<const Participant> participants_;

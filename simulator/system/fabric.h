@@ -1,7 +1,6 @@
 // simulator/system/fabric.h: resolves one exchange phase by interval algebra: who hears what, and where it is written.
 #pragma once
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -23,12 +22,14 @@ struct Move {
   std::uint32_t source_tile = 0, source_address = 0;
   std::uint32_t target_tile = 0, target_address = 0;
   std::uint32_t bytes = 0;
+  std::int32_t read_event = 0, write_event = 0;   // of the first word; the others follow one an event
 };
 
 struct ResolvedPhase {
   std::vector<Move> moves;                  // grouped by target tile
   std::vector<std::uint32_t> first_move;    // by tile, one more at the end
   std::vector<std::int32_t> words_in, words_out;   // by tile
+  bool ordered = false;                     // some memory is sent and received into: words must move in order of events
 };
 
 // Throws FaultError: bus_conflict, undriven_bus, mistimed_write, element_conflict, out_of_range.

@@ -27,6 +27,7 @@ struct FaultError {
   std::string message;
   std::uint32_t tile = 0;
   std::uint32_t pc = 0;
+  std::int64_t event = -1;  // of the exchange row, when the fault lies in one
 };
 
 }  // namespace tw::sim

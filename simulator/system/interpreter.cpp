@@ -46,8 +46,11 @@ class Interpreter {
     throw FaultError{kind, std::move(message), tile_, state_.pc};
   }
 
-  TileState::Spent& spent() {
-    if (state_.spent.empty() || state_.spent.back().stage != state_.stage) state_.spent.push_back({state_.stage});
+  Spent& spent() {
+    if (state_.spent.empty() || state_.spent.back().stage != state_.stage) {
+      const bool continued = state_.spent.empty() && state_.stage == state_.resumed_stage;
+      state_.spent.push_back({.stage = state_.stage, .continued = continued});
+    }
     return state_.spent.back();
   }
 
@@ -67,7 +70,8 @@ class Interpreter {
 
   void step() {
     const std::span<const std::uint32_t> code = world_.code_from(tile_, state_.pc);
-    if (code.empty()) fault(FaultKind::unknown_instruction, fmt::format("nothing executable lies at {:#x}", state_.pc));
+    if (code.empty() || world_.program_.machine.sram.region_of(state_.pc) != 0)
+      fault(FaultKind::unknown_instruction, fmt::format("nothing executable lies at {:#x}", state_.pc));
     const hw::Instruction instruction = hw::decode(code);
     state_.stage = world_.stage_at(tile_, state_.pc);
     execute(instruction, code);
@@ -95,7 +99,9 @@ class Interpreter {
       case hw::Opcode::st32: store(i); break;
       case hw::Opcode::sans: state_.inactive = i.immediate == 0; break;
       case hw::Opcode::trap:
+        if (i.immediate != 0) fault(FaultKind::unknown_instruction, fmt::format("trap {} is not modelled; trap 0 ends the program", i.immediate));
         charge(cycles);
+        state_.resumed_stage = state_.stage;
         state_.waiting = Waiting::done;
         return;
       case hw::Opcode::sync: return sync(i.immediate, next, code);
@@ -119,7 +125,12 @@ class Interpreter {
         break;
       case hw::Opcode::send:
         if (!state_.in_host_phase) fault(FaultKind::unknown_instruction, "a send outside an exchange row");
-        host_send(i);
+        host_send(state_.outgoing_base + i.address * 4, i.count);
+        cycles = i.count;
+        break;
+      case hw::Opcode::sendoff:
+        if (!state_.in_host_phase || state_.stream.words.empty()) fault(FaultKind::unknown_instruction, "there is no send to continue");
+        host_send(host_stream_end_ + static_cast<std::uint32_t>(i.delta) * 4, i.count);
         cycles = i.count;
         break;
       default:
@@ -161,26 +172,27 @@ class Interpreter {
     const std::uint32_t address = memory_address(i);
     check_access(address, 4, "a load");
     check_written(address, 4, "a load");
-    world_.run_queued();
-    std::uint32_t value = 0;
-    if (const std::byte* at = world_.sram_.at(tile_, address)) std::memcpy(&value, at, 4);
-    set(i.d, value);
+    world_.run_queued(tile_);
+    set(i.d, world_.word_at(tile_, address));
   }
 
   void store(const hw::Instruction& i) {
     const std::uint32_t address = memory_address(i);
     check_access(address, 4, "a store");
-    world_.sram_.mark_written(tile_, address, 4);
-    if (std::byte* at = world_.sram_.at(tile_, address)) std::memcpy(at, &state_.m[i.d], 4);
+    if (world_.overlaps_code(tile_, address, 4)) fault(FaultKind::out_of_range, fmt::format("a store at {:#x}, over the program", address));
+    world_.run_queued(tile_);
+    world_.store_word(tile_, address, state_.m[i.d]);
   }
 
   void sync(int zone, std::uint32_t next, std::span<const std::uint32_t> code) {
     charge(world_.program_.machine.supervisor_cycles);
+    state_.resumed_stage = state_.stage;
     if (zone == sync_internal) {
       const hw::Instruction following = code.size() > 1 ? hw::decode(code.subspan(1)) : hw::Instruction{};
       const bool empty_row = following.opcode == hw::Opcode::br && following.s == 10;
       if (is_row_instruction(following.opcode) || empty_row) {
         state_.row = world_.row_at(tile_, state_.pc);
+        check_row(*state_.row);
         state_.row_pc = state_.pc;
       } else {
         state_.row = nullptr;
@@ -196,6 +208,13 @@ class Interpreter {
     }
   }
 
+  void check_row(const hw::DecodedRow& row) const {
+    for (const hw::Send& send : row.schedule.sends)
+      if ((send.sctl & 4) != 0) fault(FaultKind::unknown_instruction, fmt::format("64-bit items at event {} are not modelled", send.event));
+    for (const hw::SourceControl& control : row.schedule.sources)
+      if (control.pair) fault(FaultKind::unknown_instruction, fmt::format("the pair's source selection at event {} is not modelled", control.event));
+  }
+
   void call_kernel(std::int32_t kernel) {
     const hw::KernelParams& params = world_.program_.kernels[kernel];
     QueuedCall call{kernel, state_.stage, {}};
@@ -208,6 +227,8 @@ class Interpreter {
         fault(FaultKind::unaligned, fmt::format("{}: operand \"{}\" at {:#x} must be a multiple of {} bytes", hw::describe(params), operand.name, address, operand.alignment_bytes));
       if (operand.region1_required && sram.region_of(address) != 1)
         fault(FaultKind::element_conflict, fmt::format("{}: operand \"{}\" at {:#x} must lie in region 1", hw::describe(params), operand.name, address));
+      if (operand.written && world_.overlaps_code(tile_, address, operand.bytes))
+        fault(FaultKind::out_of_range, fmt::format("{}: operand \"{}\" of {} bytes at {:#x} is written over the program", hw::describe(params), operand.name, operand.bytes, address));
       if (!operand.written) check_written(address, operand.bytes, fmt::format("{}: operand \"{}\"", hw::describe(params), operand.name));
       call.operands[operand.register_number] = world_.sram_.at(tile_, address);
     }
@@ -234,21 +255,27 @@ class Interpreter {
     }
   }
 
-  void host_send(const hw::Instruction& i) {
-    const std::uint32_t address = state_.outgoing_base + i.address * 4;
-    check_access(address, std::int64_t{i.count} * 4, "a host send");
-    check_written(address, std::int64_t{i.count} * 4, "a host send");
-    const std::size_t at = state_.stream.words.size();
-    state_.stream.words.resize(at + static_cast<std::size_t>(i.count));
-    if (const std::byte* from = world_.sram_.at(tile_, address))
-      std::memcpy(state_.stream.words.data() + at, from, static_cast<std::size_t>(i.count) * 4);
+  void host_send(std::uint32_t address, int count) {
+    check_access(address, std::int64_t{count} * 4, "a host send");
+    check_written(address, std::int64_t{count} * 4, "a host send");
+    state_.stream.pieces.push_back({state_.stream.words.size(), state_.cycle, state_.pc});
+    for (int word = 0; word < count; ++word)
+      state_.stream.words.push_back(world_.word_at(tile_, address + static_cast<std::uint32_t>(word) * 4));
+    host_stream_end_ = address + static_cast<std::uint32_t>(count) * 4;
   }
 
   World& world_;
   std::uint32_t tile_;
   TileState& state_;
+  std::uint32_t host_stream_end_ = 0;  // where a sendoff goes on
 };
 
-void World::run_tile(std::uint32_t tile) { Interpreter(*this, tile).run(); }
+void World::run_tile(std::uint32_t tile) {
+  try {
+    Interpreter(*this, tile).run();
+  } catch (const FaultError& error) {
+    keep_fault(error);
+  }
+}
 
 }  // namespace tw::sim

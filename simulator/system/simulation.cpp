@@ -1,8 +1,9 @@
 #include "simulator/system/simulation.h"
 
-#include <cstdlib>
 #include <chrono>
+#include <cstdlib>
 
+#include "simulator/system/loadable.h"
 #include "simulator/system/world.h"
 
 // SystemC's library refers to sc_main; simulations are driven from run() instead.
@@ -25,12 +26,7 @@ class TileModule : public sc_core::sc_module {
  private:
   void activate() {
     if (world_ == nullptr || tile_ >= world_->tiles() || world_->stopped()) return;
-    try {
-      world_->run_tile(tile_);
-    } catch (const FaultError& error) {
-      world_->record_fault(error);
-      return;
-    }
+    world_->run_tile(tile_);
     arrived_.notify(sc_core::SC_ZERO_TIME);
   }
 
@@ -54,14 +50,10 @@ class SyncNetwork : public sc_core::sc_module {
  private:
   void activate() {
     if (world_ == nullptr || world_->stopped()) return;
-    try {
-      const std::int64_t release = world_->resolve_barrier();
-      if (release < 0) return;  // all tiles are done, or the run has stopped
-      const std::int64_t now = static_cast<std::int64_t>(sc_core::sc_time_stamp().value()) - start_;
-      wake_.notify(sc_core::sc_time::from_value(static_cast<sc_dt::uint64>(release - now)));
-    } catch (const FaultError& error) {
-      world_->record_fault(error);
-    }
+    const std::int64_t release = world_->resolve_barrier();
+    if (release < 0) return;  // all tiles are done, or the run has stopped
+    const std::int64_t now = static_cast<std::int64_t>(sc_core::sc_time_stamp().value()) - start_;
+    wake_.notify(sc_core::sc_time::from_value(static_cast<sc_dt::uint64>(release - now)));
   }
 
  public:
@@ -116,6 +108,7 @@ Result<std::unique_ptr<Simulation>> Simulation::create(const hw::Program& progra
   if (!program.has_weights && !options.timing_only)
     return fail(ErrorKind::bad_input, "the package holds no weights, so nothing can be computed", {},
                 "simulate it with --timing, or compile it without --no-weights");
+  TW_TRY_STATUS(check_loadable(program));
   ::setenv("SYSTEMC_DISABLE_COPYRIGHT_MESSAGE", "1", 1);
   // Modules for the whole ipu21 family are cheap (1,536 tiles), so that tests may mix machines in one process.
   constexpr int family_tiles = 1536;
@@ -125,6 +118,9 @@ Result<std::unique_ptr<Simulation>> Simulation::create(const hw::Program& progra
                                             std::to_string(modules.tiles.size()) + " in the same process", {}, "simulate the larger machine first");
   if (modules.in_use) return fail(ErrorKind::unsupported, "another simulation is alive in this process", {}, "end it first");
   auto state = std::make_unique<State>(program, options);
+  if (!state->world.has_memory())
+    return fail(ErrorKind::device, "the host has no address space for the memory of " + std::to_string(program.machine.tiles) + " tiles", {},
+                "simulate with --timing, which needs none, or a smaller machine");
   state->modules = &modules;
   modules.in_use = true;
   return std::unique_ptr<Simulation>(new Simulation(std::move(state)));

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 
-#include "hw/base/check.h"
 #include "hw/base/parallel.h"
 
 namespace tw::sim {
@@ -25,7 +23,9 @@ const char* name_of(Waiting waiting) {
 World::World(const hw::Program& program, const Options& options)
     : program_(program), options_(options),
       sram_(program.machine.sram, program.machine.tiles, !options.timing_only, options.checked && !options.timing_only),
-      tiles_(static_cast<std::size_t>(program.machine.tiles)), entries_(tiles_.size()), code_stage_(tiles_.size()), rows_(tiles_.size()) {
+      stored_(static_cast<std::size_t>(program.machine.tiles)), tiles_(stored_.size()), entries_(tiles_.size()),
+      code_stage_(tiles_.size()), rows_(tiles_.size()), accounting_(program) {
+  if (!has_memory()) return;
   for (const hw::KernelParams& params : program.kernels) {
     kernel_operands_.push_back(hw::operands(params));
     kernel_cycles_.push_back(hw::cycles(params, program.machine));
@@ -39,6 +39,7 @@ World::World(const hw::Program& program, const Options& options)
         code_stage_[tile][word] = static_cast<std::int32_t>(origin.stage.value);
   }
   load_memory();
+  sram_.remember();
 }
 
 void World::load_memory() {
@@ -66,9 +67,10 @@ void World::reset(const std::map<std::string, std::vector<std::byte>>& inputs) {
     if (const auto found = inputs.find(binding.name); found != inputs.end()) buffer = found->second;
     buffer.resize(binding.bytes);
   }
-  released_ = 0;
-  loop_started_ = -1;
-  last_iteration_ = 0;
+  sram_.forget();
+  for (auto& words : stored_) words.clear();
+  accounting_.reset();
+  earliest_fault_.reset();
   iteration_.assign(program_.stages.size(), 0);
   result_ = RunResult{};
   result_.stages.resize(program_.stages.size());
@@ -82,6 +84,35 @@ std::span<const std::uint32_t> World::code_from(std::uint32_t tile, std::uint32_
   if (pc % 4 != 0 || pc < code.code_address_bytes) return {};
   const std::size_t word = (pc - code.code_address_bytes) / 4;
   return word < code.code.size() ? std::span(code.code).subspan(word) : std::span<const std::uint32_t>{};
+}
+
+bool World::overlaps_code(std::uint32_t tile, std::uint32_t address, std::int64_t bytes) const {
+  const hw::TileProgram& code = program_.tiles[tile];
+  return address < code.code_address_bytes + code.code.size() * 4 && address + bytes > code.code_address_bytes;
+}
+
+// A word as the supervisor reads it. Timing only: of what was loaded and stored; computed data reads as zero.
+std::uint32_t World::word_at(std::uint32_t tile, std::uint32_t address) {
+  std::uint32_t value = 0;
+  if (const std::byte* at = sram_.at(tile, address)) {
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  }
+  if (const auto found = stored_[tile].find(address); found != stored_[tile].end()) return found->second;
+  for (const hw::Segment& segment : program_.tiles[tile].segments)
+    if (address >= segment.address_bytes && address + sizeof value <= segment.address_bytes + segment.bytes.size())
+      std::memcpy(&value, segment.bytes.data() + (address - segment.address_bytes), sizeof value);
+  if (const std::span<const std::uint32_t> code = code_from(tile, address); !code.empty()) value = code[0];
+  return value;
+}
+
+void World::store_word(std::uint32_t tile, std::uint32_t address, std::uint32_t value) {
+  sram_.mark_written(tile, address, sizeof value);
+  if (std::byte* at = sram_.at(tile, address)) {
+    std::memcpy(at, &value, sizeof value);
+  } else {
+    stored_[tile][address] = value;
+  }
 }
 
 std::int32_t World::stage_at(std::uint32_t tile, std::uint32_t pc) const {
@@ -102,195 +133,78 @@ const hw::DecodedRow* World::row_at(std::uint32_t tile, std::uint32_t pc) {
 void World::run_queued() {
   if (options_.timing_only) return;
   if (!options_.checkpoints.empty()) return run_queued_in_stage_order();
-  parallel_for(tiles_.size(), [&](std::size_t tile) {
-    for (const QueuedCall& call : tiles_[tile].calls) execute(program_.kernels[call.kernel], call.operands);
-    tiles_[tile].calls.clear();
-  });
+  parallel_for(tiles_.size(), [&](std::size_t tile) { run_queued(static_cast<std::uint32_t>(tile)); });
 }
 
-// With checkpoints a stage is finished on all tiles before the next one may reuse its memory. Between two barriers a
-// loop can wrap once, from its last stages to its first: those come after.
-void World::run_queued_in_stage_order() {
-  std::set<std::pair<int, std::int32_t>> order;  // (wrapped, stage)
-  std::vector<std::vector<int>> wrapped(tiles_.size());
-  for (std::size_t tile = 0; tile < tiles_.size(); ++tile) {
-    std::int32_t previous = -1;
-    int wraps = 0;
-    for (const QueuedCall& call : tiles_[tile].calls) {
-      if (call.stage < previous) ++wraps;
-      previous = call.stage;
-      wrapped[tile].push_back(wraps);
-      order.emplace(wraps, call.stage);
-    }
-  }
-  for (const auto& [wraps, stage] : order) {
-    parallel_for(tiles_.size(), [&, wraps = wraps, stage = stage](std::size_t tile) {
-      for (std::size_t index = 0; index < tiles_[tile].calls.size(); ++index) {
-        const QueuedCall& call = tiles_[tile].calls[index];
-        if (call.stage == stage && wrapped[tile][index] == wraps) execute(program_.kernels[call.kernel], call.operands);
-      }
-    });
-    read_checkpoints(stage);
-  }
-  for (TileState& tile : tiles_) tile.calls.clear();
+void World::run_queued(std::uint32_t tile) {
+  for (const QueuedCall& call : tiles_[tile].calls) execute(program_.kernels[call.kernel], call.operands);
+  tiles_[tile].calls.clear();
 }
 
-void World::read_checkpoints(std::int32_t stage) {
-  const std::int64_t iteration = iteration_[stage]++;
-  for (const hw::Checkpoint& point : program_.checkpoints) {
-    if (static_cast<std::int32_t>(point.stage.value) != stage) continue;
-    const auto wanted = [&](const std::string& name) { return name == "*" || name == point.operation; };
-    if (std::none_of(options_.checkpoints.begin(), options_.checkpoints.end(), wanted)) continue;
-    CheckpointData data{point.operation, point.value, iteration, point.shape, {}};
-    std::int64_t elements = 1;
-    for (const std::int64_t dim : point.shape) elements *= dim;
-    data.data.assign(static_cast<std::size_t>(elements), 0.0F);
-    const hw::TensorLayout& layout = point.layout;
-    const std::int64_t b = layout.panel();
-    for (int r = 0; r < layout.row_blocks(); ++r)
-      for (int c = 0; c < layout.column_blocks(); ++c) {
-        const std::int64_t bytes = layout.block_bytes(r, c), rows = layout.block_rows(r);
-        if (bytes == 0) continue;
-        std::vector<float> block(static_cast<std::size_t>(rows * layout.block_columns(c)));
-        const std::byte* from = sram_.at(layout.tile_of(r, c).value, point.block_address_bytes[static_cast<std::size_t>(r * layout.column_blocks() + c)]);
-        hw::decode(layout.format, {from, static_cast<std::size_t>(bytes)}, layout.scale_exponent, block);
-        for (std::int64_t j = 0; j < layout.block_columns(c); ++j) {
-          const std::int64_t column = layout.groups.column_of(layout.column_cuts[c] + j);
-          if (column < 0) continue;
-          for (std::int64_t i = 0; i < rows; ++i)
-            data.data[point.view.at(layout.row_cuts[r] + i, column)] = block[(j / b * rows + i) * b + j % b];
-        }
-      }
-    result_.checkpoints.push_back(std::move(data));
-  }
-}
-
-// Time from the last barrier to this one: the critical tile's own work, stage by stage, then the barrier.
-void World::account(std::int64_t release, std::int64_t latest, std::uint32_t critical, std::int32_t barrier_stage,
-                    std::int64_t barrier_cycles, bool host) {
-  std::map<std::int32_t, std::int64_t> busiest;
-  for (std::size_t index = 0; index < tiles_.size(); ++index) {
-    for (const TileState::Spent& spent : tiles_[index].spent) {
-      const std::int64_t cycles = spent.compute + spent.exchange + spent.host;
-      StageResult& stage = result_.stages[spent.stage];
-      stage.busy_tile_cycles += cycles;
-      result_.tile_busy_cycles[index] += cycles;
-      std::int64_t& most = busiest[spent.stage];
-      most = std::max(most, cycles);
-    }
-  }
-  for (const auto& [stage, cycles] : busiest) {
-    result_.stages[stage].busiest_tile_cycles += cycles;
-    result_.stages[stage].executions += 1;
-  }
-  std::int64_t at = released_;
-  for (const TileState::Spent& spent : tiles_[critical].spent) {
-    const std::int64_t cycles = spent.compute + spent.exchange + spent.host;
-    StageResult& stage = result_.stages[spent.stage];
-    if (stage.end_cycle == 0) stage.start_cycle = at;
-    at += cycles;
-    if (stage.executions <= 1) stage.end_cycle = at;
-    stage.cycles += cycles;
-    result_.compute_cycles += spent.compute;
-    result_.exchange_cycles += spent.exchange;
-    result_.host_cycles += spent.host;
-  }
-  TW_CHECK(at == latest, "critical path ends at {}, barrier at {}", at, latest);
-  StageResult& stage = result_.stages[barrier_stage];
-  if (stage.end_cycle == 0) stage.start_cycle = latest;
-  if (stage.executions <= 1) stage.end_cycle = release;
-  stage.cycles += barrier_cycles;
-  (host ? result_.host_cycles : result_.sync_cycles) += barrier_cycles;
-  released_ = release;
-  for (TileState& tile : tiles_) tile.spent.clear();
-}
-
+// Tiles marked inactive by `sans 0` do not hold the barrier up, unless all are.
 std::int64_t World::resolve_barrier() {
-  std::uint32_t critical = 0;
-  for (std::uint32_t tile = 0; tile < tiles_.size(); ++tile) {
+  if (earliest_fault_) {
+    record_fault(*earliest_fault_);
+    return -1;
+  }
+  const auto holds = [&](const TileState& tile) { return !tile.inactive || tile.row != nullptr; };
+  const bool all_inactive = std::none_of(tiles_.begin(), tiles_.end(), holds);
+  std::int64_t critical = -1;
+  for (std::size_t tile = 0; tile < tiles_.size(); ++tile) {
     if (tiles_[tile].waiting != tiles_[0].waiting) {
       record_deadlock();
       return -1;
     }
-    if (tiles_[tile].cycle > tiles_[critical].cycle) critical = tile;
+    if (!all_inactive && !holds(tiles_[tile])) continue;
+    if (critical < 0 || tiles_[tile].cycle > tiles_[critical].cycle) critical = static_cast<std::int64_t>(tile);
   }
-  const std::int64_t latest = tiles_[critical].cycle;
-  const std::int32_t stage = tiles_[critical].stage;
+  const Waiting waiting = tiles_[0].waiting;
+  Barrier barrier{.latest = tiles_[critical].cycle, .critical = static_cast<std::uint32_t>(critical), .stage = tiles_[critical].stage,
+                  .host = waiting == Waiting::host_begin || waiting == Waiting::host_end};
   run_queued();
-  std::int64_t release = latest;
-  bool host = false;
-  switch (tiles_[0].waiting) {
-    case Waiting::internal: release = exchange_phase(latest); break;
-    case Waiting::host_begin: release = latest + program_.machine.host.sync_cycles; host = true; break;
-    case Waiting::host_end: release = host_phase(latest); host = true; break;
-    case Waiting::done:
-      account(latest, latest, critical, stage, 0, false);
-      result_.cycles = latest;
-      return -1;
-    case Waiting::nothing: TW_CHECK(false, "tile {} does not wait", critical);
+  try {
+    barrier.release = release_of(waiting, barrier.latest, barrier.stage);
+  } catch (const FaultError& error) {
+    record_fault(error);
+    return -1;
   }
-  account(release, latest, critical, stage, release - latest, host);
-  const hw::StageInfo& info = program_.stages[stage];
-  if (info.iterations > 1) {
-    // Steady state: time from one execution of a stage of the loop to the next.
-    if (loop_started_ < 0) loop_started_ = stage;
-    if (stage == loop_started_) {
-      if (last_iteration_ > 0) result_.cycles_per_iteration = release - last_iteration_;
-      last_iteration_ = release;
-    }
+  std::vector<std::vector<Spent>*> spent;
+  for (TileState& tile : tiles_) spent.push_back(&tile.spent);
+  accounting_.close(spent, barrier, result_);
+  result_.cycles = barrier.release;
+  if (waiting == Waiting::done) return -1;
+  for (TileState& tile : tiles_) {
+    tile.cycle = std::max(tile.cycle, barrier.release);
+    tile.inactive = false;
   }
-  for (TileState& tile : tiles_) tile.cycle = release;
-  if (options_.progress) options_.progress("simulate", release, program_.estimated_cycles);
-  return release;
+  if (options_.progress) options_.progress("simulate", barrier.release, program_.estimated_cycles);
+  return barrier.release;
 }
 
-std::int64_t World::exchange_phase(std::int64_t latest) {
-  std::vector<std::uint32_t> key;
-  std::vector<Participant> participants(tiles_.size());
-  key.reserve(tiles_.size() * 2);
-  for (std::size_t tile = 0; tile < tiles_.size(); ++tile) {
-    const TileState& state = tiles_[tile];
-    if (state.row != nullptr) participants[tile] = {state.row, state.outgoing_base, state.incoming_base, state.row_pc};
-    key.push_back(participants[tile].pc);
-    key.push_back(participants[tile].outgoing_base);
+std::int64_t World::release_of(Waiting waiting, std::int64_t latest, std::int32_t stage) {
+  switch (waiting) {
+    case Waiting::internal: return exchange_phase(latest, stage);
+    case Waiting::host_begin: return latest + program_.machine.host.sync_cycles;
+    case Waiting::host_end: return host_phase(latest);
+    case Waiting::done:
+    case Waiting::nothing: break;
   }
-  auto found = phases_.find(key);
-  if (found == phases_.end()) found = phases_.emplace(std::move(key), resolve_phase(participants, program_.machine)).first;
-  const ResolvedPhase& phase = found->second;
-  result_.phases += 1;
-  const std::int32_t stage = tiles_[0].stage;
-  StageResult& record = result_.stages[stage];
-  std::int64_t busiest = 0;
-  for (std::size_t tile = 0; tile < tiles_.size(); ++tile) {
-    result_.tile_words_in[tile] += phase.words_in[tile];
-    result_.tile_words_out[tile] += phase.words_out[tile];
-    record.words += phase.words_in[tile];
-    busiest = std::max<std::int64_t>({busiest, phase.words_in[tile], phase.words_out[tile]});
-  }
-  record.busiest_words += busiest;
-  if (options_.checked && !options_.timing_only)
-    for (const Move& move : phase.moves)
-      if (const std::uint32_t hole = sram_.first_unwritten(move.source_tile, move.source_address, move.bytes); hole != 0)
-        throw FaultError{FaultKind::unwritten_read, fmt::format("a send of {} bytes at {:#x}: {:#x} was never written", move.bytes, move.source_address, hole),
-                         move.source_tile, participants[move.source_tile].pc};
-  if (!options_.timing_only) {
-    // No byte is read and written in one phase at the same element and cycle (checked), but a buffer may be read in one
-    // part and written in another: bytes are taken in order of targets from memory that sends do not change.
-    parallel_for(tiles_.size(), [&](std::size_t tile) {
-      for (std::uint32_t index = phase.first_move[tile]; index < phase.first_move[tile + 1]; ++index) {
-        const Move& move = phase.moves[index];
-        std::memmove(sram_.at(move.target_tile, move.target_address), sram_.at(move.source_tile, move.source_address), move.bytes);
-        sram_.mark_written(move.target_tile, move.target_address, move.bytes);
-      }
-    });
-  }
-  return latest + program_.machine.fabric.barrier_cycles;
+  return latest;
+}
+
+// Tiles run one after the other between barriers: the fault that comes first in simulated time is the one to report.
+void World::keep_fault(const FaultError& error) {
+  if (!earliest_fault_ || tiles_[error.tile].cycle < tiles_[earliest_fault_->tile].cycle) earliest_fault_ = error;
 }
 
 void World::record_fault(const FaultError& error) {
   const FaultInfo& info = info_of(error.kind);
   Fault fault{.kind = info.name, .message = error.message, .tile = error.tile, .pc = error.pc, .hint = info.hint};
   fault.cycle = tiles_[error.tile].cycle;
+  if (error.event >= 0) {
+    for (const TileState& tile : tiles_) fault.cycle = std::max(fault.cycle, tile.cycle);
+    fault.cycle += program_.machine.fabric.barrier_cycles + error.event;
+  }
   const std::span<const std::uint32_t> code = code_from(error.tile, error.pc);
   fault.instruction = code.empty() ? "(no code)" : hw::disassemble(hw::decode(code));
   const std::int32_t stage = code.empty() ? tiles_[error.tile].stage : stage_at(error.tile, error.pc);
@@ -323,6 +237,7 @@ void World::record_deadlock() {
 RunResult World::finish() {
   std::int64_t busy = 0;
   for (const std::int64_t cycles : result_.tile_busy_cycles) busy += cycles;
+  result_.cycles_per_iteration = accounting_.cycles_per_iteration();
   const double all = static_cast<double>(result_.cycles) * static_cast<double>(tiles_.size());
   result_.idle_fraction = all > 0 ? 1.0 - static_cast<double>(busy) / all : 0.0;
   for (const hw::Binding& binding : program_.bindings)

@@ -52,7 +52,7 @@ struct ColumnGroups {
 // tile first_tile + (r * column_blocks + c) * 1. Empty blocks are allowed (no bytes).
 struct TensorLayout {
   NumberFormat format = NumberFormat::f16;
-  std::int32_t scale_exponent = 0;     // F8: value = stored * 2^scale_exponent
+  std::int32_t scale_exponent = 0;  // F8: value = stored * 2^scale_exponent
   ColumnGroups groups;
   std::vector<std::int32_t> row_cuts;     // row blocks + 1 entries, from 0 to rows
   std::vector<std::int32_t> column_cuts;  // column blocks + 1 entries, from 0 to groups.stored()
@@ -71,7 +71,7 @@ struct TensorLayout {
   std::int64_t block_bytes(int r, int c) const { return block_rows(r) * block_columns(c) * bytes_of(format); }
   // Byte offset inside block (r, c) of row i and stored column j (both global).
   std::int64_t offset_of(int r, int c, std::int64_t row, std::int64_t stored_column) const;
-  int row_block_of(std::int64_t row) const;               // binary search; blocks that hold it
+  int row_block_of(std::int64_t row) const;  // binary search; blocks that hold it
   int column_block_of(std::int64_t stored_column) const;
   friend bool operator==(const TensorLayout&, const TensorLayout&) = default;
 };

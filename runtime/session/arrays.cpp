@@ -16,7 +16,8 @@ constexpr std::uint64_t largest_file_bytes = std::uint64_t{1} << 34;
 constexpr std::size_t preamble_bytes = 10;  // magic, version, two bytes of header length
 
 tl::unexpected<Error> bad(const std::string& path, const std::string& what) {
-  return fail(ErrorKind::bad_input, fmt::format("\"{}\": {}", path, what), {{"file", path}}, "write it with numpy.save of a float32 array");
+  return fail(ErrorKind::bad_input, fmt::format("\"{}\": {}", path, what), {{"file", path}},
+              "write it with numpy.save of a float32 array");
 }
 
 // The text after "'key':" in the header dictionary.
@@ -48,9 +49,10 @@ float load_half(const std::byte* at) {
 }
 
 constexpr ElementType types[] = {
-    {"f2", 2, load_half},           {"f4", 4, load<float>},         {"f8", 8, load<double>},        {"i1", 1, load<std::int8_t>},
-    {"i2", 2, load<std::int16_t>},  {"i4", 4, load<std::int32_t>},  {"i8", 8, load<std::int64_t>},  {"u1", 1, load<std::uint8_t>},
-    {"u2", 2, load<std::uint16_t>}, {"u4", 4, load<std::uint32_t>}, {"u8", 8, load<std::uint64_t>}, {"b1", 1, load<std::uint8_t>},
+    {"f2", 2, load_half},           {"f4", 4, load<float>},         {"f8", 8, load<double>},
+    {"i1", 1, load<std::int8_t>},   {"i2", 2, load<std::int16_t>},  {"i4", 4, load<std::int32_t>},
+    {"i8", 8, load<std::int64_t>},  {"u1", 1, load<std::uint8_t>},  {"u2", 2, load<std::uint16_t>},
+    {"u4", 4, load<std::uint32_t>}, {"u8", 8, load<std::uint64_t>}, {"b1", 1, load<std::uint8_t>},
 };
 
 Result<std::vector<std::int64_t>> shape_of(const std::string& path, std::string_view text) {
@@ -65,7 +67,8 @@ Result<std::vector<std::int64_t>> shape_of(const std::string& path, std::string_
     char* stop = nullptr;
     const long long dim = std::strtoll(digits.c_str(), &stop, 10);
     constexpr std::int64_t most = std::int64_t{1} << 33;
-    if (*stop != '\0' || dim < 0 || (dim > 0 && elements > most / dim)) return bad(path, fmt::format("dimension \"{}\" of its shape", digits));
+    if (*stop != '\0' || dim < 0 || (dim > 0 && elements > most / dim))
+      return bad(path, fmt::format("dimension \"{}\" of its shape", digits));
     elements *= dim;
     shape.push_back(dim);
   }
@@ -95,14 +98,16 @@ std::vector<float> reordered(const std::vector<float>& in, const std::vector<std
 
 Result<Tensor> read_npy(const std::string& path) {
   TW_TRY(const std::vector<std::byte> bytes, read_file(path, largest_file_bytes));
-  if (bytes.size() < preamble_bytes + 2 || std::memcmp(bytes.data(), "\x93NUMPY", 6) != 0) return bad(path, "it is no .npy file: its magic bytes are missing");
+  if (bytes.size() < preamble_bytes + 2 || std::memcmp(bytes.data(), "\x93NUMPY", 6) != 0)
+    return bad(path, "it is no .npy file: its magic bytes are missing");
   const int version = std::to_integer<int>(bytes[6]);
   if (version < 1 || version > 3) return bad(path, fmt::format("version {} of the format; 1 to 3 are read", version));
   const std::size_t length_bytes = version == 1 ? 2 : 4;
   std::size_t length = 0;
   for (std::size_t i = 0; i < length_bytes; ++i) length |= std::to_integer<std::size_t>(bytes[8 + i]) << (8 * i);
   const std::size_t start = 8 + length_bytes;
-  if (length > bytes.size() - start) return bad(path, fmt::format("its header of {} bytes is longer than the file", length));
+  if (length > bytes.size() - start)
+    return bad(path, fmt::format("its header of {} bytes is longer than the file", length));
   const std::string_view header(reinterpret_cast<const char*>(bytes.data()) + start, length);
 
   const std::string_view description = entry(header, "'descr'");
@@ -111,11 +116,15 @@ Result<Tensor> read_npy(const std::string& path) {
   const ElementType* type = nullptr;
   for (const ElementType& candidate : types)
     if (description.substr(2, 2) == candidate.code && description[4] == '\'') type = &candidate;
-  if (type == nullptr) return bad(path, fmt::format("element type {}; f2, f4, f8, integers and bool are read", description.substr(0, description.find(','))));
+  if (type == nullptr)
+    return bad(path, fmt::format("element type {}; f2, f4, f8, integers and bool are read",
+                                 description.substr(0, description.find(','))));
   TW_TRY(const std::vector<std::int64_t> shape, shape_of(path, entry(header, "'shape'")));
   const std::size_t elements = static_cast<std::size_t>(compiler::elements_of(shape));
   const std::size_t available = bytes.size() - start - length;
-  if (elements * type->bytes != available) return bad(path, fmt::format("{} elements of {} bytes need {} bytes, {} follow the header", elements, type->bytes, elements * type->bytes, available));
+  if (elements * type->bytes != available)
+    return bad(path, fmt::format("{} elements of {} bytes need {} bytes, {} follow the header", elements, type->bytes,
+                                 elements * type->bytes, available));
 
   Tensor tensor{shape, std::vector<float>(elements)};
   const std::byte* data = bytes.data() + start + length;

@@ -11,7 +11,8 @@ Result<compiler::OperandRanges> calibrate(const compiler::Graph& graph, const st
   const auto widen = [](float& range, const Tensor& tensor) {
     for (const float value : tensor.data) range = std::max(range, std::fabs(value));
   };
-  options.observe = [&](const compiler::Operation& operation, std::int64_t, const std::vector<const Tensor*>& operands, const std::vector<const Tensor*>&) {
+  options.observe = [&](const compiler::Operation& operation, std::int64_t, const std::vector<const Tensor*>& operands,
+                        const std::vector<const Tensor*>&) {
     if (operation.kind != compiler::OpKind::matmul) return;
     compiler::OperandRange& range = ranges[operation.name];
     widen(range.left_max_abs, *operands[0]);

@@ -12,21 +12,24 @@
 namespace tw::runtime {
 namespace {
 
-Status compare_operations(const compiler::Graph& graph, const hw::Program& program, const std::map<std::string, Tensor>& inputs,
-                          const sim::RunResult& run, ReferenceReport& report) {
+Status compare_operations(const compiler::Graph& graph, const hw::Program& program,
+                          const std::map<std::string, Tensor>& inputs, const sim::RunResult& run,
+                          ReferenceReport& report) {
   std::map<std::pair<std::string, std::int64_t>, const sim::CheckpointData*> points;
   for (const sim::CheckpointData& point : run.checkpoints) points[{point.operation, point.iteration}] = &point;
   std::map<std::pair<std::string, std::int64_t>, std::size_t> index;
   for (const bool quantised : {false, true}) {
     EvaluateOptions options;
     options.quantised = quantised ? &program : nullptr;
-    options.observe = [&](const compiler::Operation& operation, std::int64_t iteration, const std::vector<const Tensor*>&, const std::vector<const Tensor*>& results) {
+    options.observe = [&](const compiler::Operation& operation, std::int64_t iteration,
+                          const std::vector<const Tensor*>&, const std::vector<const Tensor*>& results) {
       const auto found = points.find({operation.name, iteration});
       if (found == points.end() || found->second->data.size() != results[0]->data.size()) return;
       const auto [slot, added] = index.try_emplace(found->first, report.operations.size());
       if (added) report.operations.push_back({operation.name, iteration, {}, {}});
       const Tensor actual{found->second->shape, found->second->data};
-      (quantised ? report.operations[slot->second].against_quantised : report.operations[slot->second].against_f32) = compare(actual, *results[0]);
+      (quantised ? report.operations[slot->second].against_quantised : report.operations[slot->second].against_f32) =
+          compare(actual, *results[0]);
     };
     const auto outputs = evaluate(graph, inputs, options);
     if (!outputs) return tl::unexpected(outputs.error());
@@ -50,7 +53,9 @@ Result<compiler::Graph> model_of(const hw::Program& program, const std::string& 
       return tl::unexpected(std::move(error));
     }
     if (fmt::format("{:016x}", hash_bytes(*bytes)) != program.model_hash)
-      return fail(ErrorKind::bad_input, fmt::format("\"{}\" is not the file that the package was compiled from: its hash differs", model), {{"file", model}}, "compile it again, or give the right file with --model");
+      return fail(ErrorKind::bad_input,
+                  fmt::format("\"{}\" is not the file that the package was compiled from: its hash differs", model),
+                  {{"file", model}}, "compile it again, or give the right file with --model");
   }
   return compiler::import_model(model, options);
 }
@@ -72,8 +77,12 @@ Result<SimulateReport> simulate(const hw::Program& program, const SimulateReques
   std::map<std::string, std::vector<std::byte>> staged;
   if (!request.timing_only) {
     for (const auto& [name, tensor] : inputs) {
-      const bool known = std::any_of(program.bindings.begin(), program.bindings.end(), [&, &wanted = name](const hw::Binding& binding) { return binding.input && binding.name == wanted; });
-      if (!known) return fail(ErrorKind::usage, fmt::format("--input {}: the package has no input of that name", name), {{"input", name}});
+      const bool known = std::any_of(
+          program.bindings.begin(), program.bindings.end(),
+          [&, &wanted = name](const hw::Binding& binding) { return binding.input && binding.name == wanted; });
+      if (!known)
+        return fail(ErrorKind::usage, fmt::format("--input {}: the package has no input of that name", name),
+                    {{"input", name}});
     }
     for (const hw::Binding& binding : program.bindings) {
       if (!binding.input) continue;
@@ -85,7 +94,10 @@ Result<SimulateReport> simulate(const hw::Program& program, const SimulateReques
       }
       const Tensor& tensor = inputs.at(binding.name);
       if (tensor.shape != binding.shape)
-        return fail(ErrorKind::bad_input, fmt::format("input \"{}\" is {}, the package takes {}", binding.name, compiler::to_string(tensor.shape), compiler::to_string(binding.shape)), {{"input", binding.name}});
+        return fail(ErrorKind::bad_input,
+                    fmt::format("input \"{}\" is {}, the package takes {}", binding.name,
+                                compiler::to_string(tensor.shape), compiler::to_string(binding.shape)),
+                    {{"input", binding.name}});
       staged[binding.name] = pack(binding, tensor);
     }
   }
@@ -102,7 +114,8 @@ Result<SimulateReport> simulate(const hw::Program& program, const SimulateReques
     evaluation.progress = request.progress;
     TW_TRY(const auto outputs, evaluate(*graph, inputs, evaluation));
     for (const auto& [name, tensor] : report.outputs)
-      if (const auto found = outputs.find(name); found != outputs.end()) (quantised ? reference.quantised : reference.f32)[name] = compare(tensor, found->second);
+      if (const auto found = outputs.find(name); found != outputs.end())
+        (quantised ? reference.quantised : reference.f32)[name] = compare(tensor, found->second);
   }
   if (!request.checkpoints.empty()) TW_TRY_STATUS(compare_operations(*graph, program, inputs, report.run, reference));
   report.reference = std::move(reference);

@@ -25,17 +25,17 @@ struct OperationError {
 };
 
 struct ReferenceReport {
-  std::map<std::string, Comparison> f32, quantised;   // by output
-  std::vector<OperationError> operations;             // when checkpoints were read
+  std::map<std::string, Comparison> f32, quantised;  // by output
+  std::vector<OperationError> operations;            // when checkpoints were read
 };
 
 struct SimulateRequest {
-  std::map<std::string, Tensor> inputs;   // missing ones are drawn with `seed`
+  std::map<std::string, Tensor> inputs;  // missing ones are drawn with `seed`
   std::uint64_t seed = 0;
   bool reference = false;
   bool timing_only = false;
   std::vector<std::string> checkpoints;
-  std::string model_path;                 // overrides the recorded one for the reference
+  std::string model_path;  // overrides the recorded one for the reference
   Progress progress;
 };
 

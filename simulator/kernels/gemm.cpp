@@ -16,16 +16,6 @@ namespace {
 
 constexpr int columns_per_panel = 16;
 
-// Decoded operands of one call: left [inner / g][rows][g], coefficients of one column panel [inner][16].
-struct PanelProduct {
-  const float* left;
-  const float* coefficients;
-  float* accumulator;  // [rows][16]
-  std::int64_t rows, inner_panels, panel;
-  float scale;
-  bool round;
-};
-
 // The sum over one inner panel for four rows (fewer at the end) and 16 columns, then scale, add, round.
 template <int rows_at_once, class Round>
 inline __attribute__((always_inline)) void product_of_rows(const PanelProduct& p, std::int64_t row, std::int64_t k_panel,
@@ -55,8 +45,6 @@ inline __attribute__((always_inline)) void product(const PanelProduct& p, Round 
 void round_portable(float* values) {
   for (int c = 0; c < columns_per_panel; ++c) values[c] = hw::round_to_f16(values[c]);
 }
-
-void product_portable(const PanelProduct& p) { product(p, round_portable); }
 
 #if defined(__x86_64__)
 __attribute__((target("avx2,f16c"))) void product_avx2(const PanelProduct& p) {
@@ -102,14 +90,6 @@ __attribute__((target("avx2,f16c"))) void product_avx2(const PanelProduct& p) {
 }
 #endif
 
-void run_product(const PanelProduct& p) {
-#if defined(__x86_64__)
-  static const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
-  if (avx2) return product_avx2(p);
-#endif
-  product_portable(p);
-}
-
 // Coefficients of column panel `column_panel` as [inner][16] of F32.
 void load_coefficients(const hw::KernelParams& p, const std::byte* base, std::int64_t column_panel, std::vector<float>& raw,
                        std::vector<float>& out) {
@@ -138,6 +118,16 @@ void load_coefficients(const hw::KernelParams& p, const std::byte* base, std::in
 }
 
 }  // namespace
+
+void run_product_portable(const PanelProduct& p) { product(p, round_portable); }
+
+void run_product(const PanelProduct& p) {
+#if defined(__x86_64__)
+  static const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  if (avx2) return product_avx2(p);
+#endif
+  run_product_portable(p);
+}
 
 void run_gemm(const hw::KernelParams& p, const OperandPointers& operands) {
   const std::int64_t g = hw::panel_width(p.format), bytes = hw::bytes_of(p.format);

@@ -23,6 +23,20 @@ void run_row_reduce(const hw::KernelParams& p, const OperandPointers& operands);
 void run_fill(const hw::KernelParams& p, const OperandPointers& operands);
 void run_copy(const hw::KernelParams& p, const OperandPointers& operands);
 
+// One column panel of a GEMM, decoded: left [inner / g][rows][g], coefficients of one column panel [inner][16].
+struct PanelProduct {
+  const float* left;
+  const float* coefficients;
+  float* accumulator;  // [rows][16]
+  std::int64_t rows, inner_panels, panel;
+  float scale;
+  bool round;
+};
+
+// Accumulates the product; the portable form is for processors without AVX2 and F16C, with the same bits.
+void run_product(const PanelProduct& p);
+void run_product_portable(const PanelProduct& p);
+
 inline float power_of_two(int exponent) { return std::ldexp(1.0F, exponent); }
 
 // `count` consecutive elements as F32 (out is resized when smaller), and back.

@@ -8,30 +8,13 @@
 #include "hw/base/file.h"
 #include "hw/base/hash.h"
 #include "hw/base/text.h"
-#include "runtime/session/arrays.h"
-#include "runtime/session/calibrate.h"
+#include "runtime/cli/scales.h"
 
 namespace tw::runtime {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-Result<std::map<std::string, Tensor>> calibration_inputs(const Context& context, const compiler::Graph& graph,
-                                                         std::uint64_t seed) {
-  std::map<std::string, Tensor> inputs = random_inputs(graph, seed);
-  TW_TRY(const auto given, context.arguments.pairs("calibrate"));
-  for (const auto& [name, path] : given) {
-    if (!inputs.contains(name)) {
-      std::vector<std::string> names;
-      for (const auto& [known, tensor] : inputs) names.push_back(known);
-      return fail(ErrorKind::usage, fmt::format("--calibrate {}: the model has no input of that name{}", name,
-                                                did_you_mean(name, names)));
-    }
-    TW_TRY(inputs[name], read_npy(path));
-  }
-  return inputs;
-}
 
 }  // namespace
 
@@ -78,9 +61,8 @@ Result<Compiled> compile_model(const Context& context, CompileRequest& request, 
       return compiled;
     }
     start = Clock::now();
-    TW_TRY(const auto inputs,
-           calibration_inputs(context, compiled.graph, static_cast<std::uint64_t>(request.import.seed)));
-    TW_TRY(request.options.ranges, calibrate(compiled.graph, inputs));
+    TW_TRY(request.options.ranges,
+           operand_ranges(context, compiled.graph, static_cast<std::uint64_t>(request.import.seed)));
   }
   compiled.calibrate_seconds = seconds_since(start);
   request.options.weights = with_weights;

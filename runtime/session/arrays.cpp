@@ -96,8 +96,7 @@ std::vector<float> reordered(const std::vector<float>& in, const std::vector<std
 
 }  // namespace
 
-Result<Tensor> read_npy(const std::string& path) {
-  TW_TRY(const std::vector<std::byte> bytes, read_file(path, largest_file_bytes));
+Result<Tensor> parse_npy(const std::string& path, std::span<const std::byte> bytes) {
   if (bytes.size() < preamble_bytes + 2 || std::memcmp(bytes.data(), "\x93NUMPY", 6) != 0)
     return bad(path, "it is no .npy file: its magic bytes are missing");
   const int version = std::to_integer<int>(bytes[6]);
@@ -131,6 +130,11 @@ Result<Tensor> read_npy(const std::string& path) {
   for (std::size_t i = 0; i < elements; ++i) tensor.data[i] = type->load(data + i * type->bytes);
   if (entry(header, "'fortran_order'").starts_with("True")) tensor.data = reordered(tensor.data, shape);
   return tensor;
+}
+
+Result<Tensor> read_npy(const std::string& path) {
+  TW_TRY(const std::vector<std::byte> bytes, read_file(path, largest_file_bytes));
+  return parse_npy(path, bytes);
 }
 
 Status write_npy(const std::string& path, const Tensor& tensor) {

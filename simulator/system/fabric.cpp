@@ -140,10 +140,11 @@ class Resolver {
         std::int32_t words = arrival.words;
         if (control != row.pointers.end()) words = std::min(words, control->event - arrival.event);
         const auto bytes = static_cast<std::uint32_t>(words) * 4;
+        const std::int32_t slot = arrival.event - 1;  // control event c is the slot of send event c - 1 (hw/isa/row.h)
         if (!machine_.sram.contains(pointer, bytes))
           fault(FaultKind::out_of_range, tile, arrival.event, fmt::format("{} words from tile {} are written to {:#x}, outside the SRAM", words, arrival.source_tile, pointer));
-        phase_.moves.push_back({arrival.source_tile, arrival.source_address, tile, pointer, bytes, arrival.read_event, arrival.event});
-        writes_.push_back({arrival.event, arrival.event + words, pointer, bytes});
+        phase_.moves.push_back({arrival.source_tile, arrival.source_address, tile, pointer, bytes, arrival.read_event, slot});
+        writes_.push_back({slot, slot + words, pointer, bytes});
         phase_.words_in[tile] += words;
         pointer += bytes;
         arrival.event += words;

@@ -22,7 +22,7 @@ struct Move {
   std::uint32_t source_tile = 0, source_address = 0;
   std::uint32_t target_tile = 0, target_address = 0;
   std::uint32_t bytes = 0;
-  std::int32_t read_event = 0, write_event = 0;   // of the first word; the others follow one an event
+  std::int32_t read_event = 0, write_event = 0;   // slot of the first word; the others follow one a slot
 };
 
 struct ResolvedPhase {

@@ -194,7 +194,8 @@ std::int64_t World::release_of(Waiting waiting, std::int64_t latest, std::int32_
 
 // Tiles run one after the other between barriers: the fault that comes first in simulated time is the one to report.
 void World::keep_fault(const FaultError& error) {
-  if (!earliest_fault_ || tiles_[error.tile].cycle < tiles_[earliest_fault_->tile].cycle) earliest_fault_ = error;
+  const auto time = [&](const FaultError& fault) { return std::pair(tiles_[fault.tile].cycle, fault.tile); };
+  if (!earliest_fault_ || time(error) < time(*earliest_fault_)) earliest_fault_ = error;
 }
 
 void World::record_fault(const FaultError& error) {

@@ -41,5 +41,7 @@ Result<Graph> generate(const std::string& spec, const ImportOptions& options);
 
 // Writes a generator's model as ONNX (opset 17); parameters above 1 MiB in total go to PATH_data beside it.
 Status emit_onnx(const std::string& spec, const ImportOptions& options, const std::string& path);
+// The same for any graph; Repeats are written layer after layer. Errors: io.
+Status write_onnx(const Graph& graph, const std::string& path);
 
 }  // namespace tw::compiler

@@ -1,13 +1,22 @@
 # Every folder, what it may see, and the libraries it uses. Data flows one way: hw <- compiler, simulator <- runtime.
 set(hw_machine_side hw/base hw/number hw/machine hw/fabric hw/isa hw/kernel hw/program)
 
-tw_library(hw/base LIBRARIES PkgConfig::xxhash TBB::tbb)
+tw_library(hw/base LIBRARIES PkgConfig::xxhash TBB::tbb OpenSSL::Crypto)
 tw_library(hw/number SEES hw/base)
 tw_library(hw/machine SEES hw/base)
 tw_library(hw/fabric SEES hw/base hw/machine)
 tw_library(hw/isa SEES hw/base hw/machine hw/fabric)
 tw_library(hw/kernel SEES hw/base hw/number hw/machine)
 tw_library(hw/program SEES hw/base hw/number hw/machine hw/fabric hw/isa hw/kernel LIBRARIES PkgConfig::zstd PkgConfig::xxhash)
+
+# The package's tables are generated from their FlatBuffers schema.
+set(program_header ${CMAKE_BINARY_DIR}/generated/program_generated.h)
+add_custom_command(OUTPUT ${program_header}
+  COMMAND ${flatc_program} --cpp --gen-object-api --scoped-enums -o ${CMAKE_BINARY_DIR}/generated ${CMAKE_SOURCE_DIR}/hw/program/program.fbs
+  DEPENDS ${CMAKE_SOURCE_DIR}/hw/program/program.fbs VERBATIM)
+add_custom_target(tw_program_schema DEPENDS ${program_header})
+add_dependencies(tw_hw_program tw_program_schema)
+target_include_directories(tw_hw_program SYSTEM PRIVATE ${CMAKE_BINARY_DIR}/generated)
 
 tw_library(compiler/graph SEES hw/base hw/number)
 tw_library(compiler/canonical SEES compiler/graph hw/base hw/number)

@@ -7,7 +7,7 @@
 namespace tw::hw {
 namespace {
 
-using enum Operand;
+using enum OperandField;
 
 // clang-format off
 constexpr Encoding table[] = {
@@ -36,7 +36,7 @@ constexpr Encoding table[] = {
 };
 // clang-format on
 
-std::int64_t operand_of(const Instruction& instruction, Operand operand) {
+std::int64_t operand_of(const Instruction& instruction, OperandField operand) {
   switch (operand) {
     case d: return instruction.d;
     case s: return instruction.s;

@@ -9,7 +9,7 @@ namespace tw::hw {
 
 // The operand that a field holds. `address4` is the byte address in `immediate`, stored divided by 4; `signed16` is
 // `immediate` with sign; `events` is `count` less one.
-enum class Operand : std::uint8_t {
+enum class OperandField : std::uint8_t {
   d,
   s,
   x,
@@ -25,7 +25,7 @@ enum class Operand : std::uint8_t {
 };
 
 struct Field {
-  Operand operand;
+  OperandField operand;
   std::uint8_t shift;
   std::uint8_t width;
   std::uint8_t low_bit = 0;  // lowest bit of the operand that the field holds (sendoff cuts its count in two)

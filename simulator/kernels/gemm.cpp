@@ -8,6 +8,7 @@
 #include "simulator/kernels/kernels.h"
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -117,14 +118,22 @@ void load_coefficients(const hw::KernelParams& p, const std::byte* base, std::in
   }
 }
 
+#if defined(__x86_64__)
+// Compilers do not all know the name of F16C, so its bit is looked up; the system's support is that of AVX2.
+bool has_avx2_and_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
+
 }  // namespace
 
 void run_product_portable(const PanelProduct& p) { product(p, round_portable); }
 
 void run_product(const PanelProduct& p) {
 #if defined(__x86_64__)
-  static const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
-  if (avx2) return product_avx2(p);
+  static const bool fast = has_avx2_and_f16c();
+  if (fast) return product_avx2(p);
 #endif
   run_product_portable(p);
 }

@@ -1,5 +1,6 @@
-// simulator/kernels/execute.h: what each catalogue kernel computes, on host memory: bit-exact for every thread count
-// and instruction set. Rounding and accumulation order as in hw/kernel/kernel.h.
+// simulator/kernels/execute.h: what each catalogue kernel computes, on host memory: bit-exact for every thread count.
+// Products and sums are so on every instruction set too; exp, tanh and erf are the host library's, within one F32 unit.
+// Rounding and accumulation order as in hw/kernel/kernel.h.
 #pragma once
 #include <array>
 #include <cstddef>

@@ -1,4 +1,5 @@
 // compiler/canonical/attention.cpp: raises softmax(scale * Q K^T) V with heads split off by reshape and transpose.
+#include <array>
 #include <cmath>
 
 #include "compiler/canonical/rewriter.h"
@@ -91,6 +92,9 @@ bool raise_attention(Rewriter& rewriter, OperationId id) {
   Attributes attributes;
   attributes.heads = q->heads;
   attributes.scale = scale;
+  // Batches that broadcast (one learned query for all) stay as they are.
+  const std::array shapes{rewriter.shape(q->source), rewriter.shape(k->source), rewriter.shape(v->source)};
+  if (!infer_shape({.kind = OpKind::attention, .name = product.name, .attributes = attributes}, shapes, {})) return false;
   const ValueId raised = rewriter.insert(back_id, OpKind::attention, product.name + ".attention", {q->source, k->source, v->source}, attributes);
   // Readers of the transposed result see it split again; their own reshape then merges with this one.
   const ValueId split = rewriter.insert(back_id, OpKind::reshape, product.name + ".split", {raised}, {}, rewriter.shape(back.results[0]));

@@ -162,7 +162,8 @@ bool fold_constants(Rewriter& rewriter, OperationId id) {
   constexpr std::int64_t computed_now = 4096;
   const bool elementwise = operation.kind == OpKind::unary || operation.kind == OpKind::binary || operation.kind == OpKind::reshape ||
                            operation.kind == OpKind::expand || operation.kind == OpKind::transpose || operation.kind == OpKind::slice;
-  if (elements <= computed_now || (uniform && elementwise)) {
+  constexpr std::int64_t largest_uniform = 1 << 24;
+  if (elements <= computed_now || (uniform && elementwise && elements <= largest_uniform)) {
     std::vector<float> values(static_cast<std::size_t>(elements));
     if (!source->read(values)) return false;
     const bool same = std::all_of(values.begin(), values.end(), [&](float value) { return value == values.front(); });

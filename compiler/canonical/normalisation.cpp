@@ -149,7 +149,7 @@ bool raise_layer_norm(Rewriter& rewriter, OperationId id) {
       const bool no_gamma = wanted == Binary::multiply && user.attributes.binary == Binary::add;
       if (!no_gamma && user.attributes.binary != wanted) break;
       const ValueId factor = Rewriter::other(user, replaced);
-      const bool vector = rewriter.is_parameter(factor) && elements_of(rewriter.shape(factor)) == width && rewriter.shape(factor).back() == width;
+      const bool vector = rewriter.is_parameter(factor) && elements_of(rewriter.shape(factor)) == width && !rewriter.shape(factor).empty() && rewriter.shape(factor).back() == width;
       if (!vector || rewriter.shape(user.results[0]) != rewriter.shape(x)) break;
       if (no_gamma) operands.push_back(rewriter.add_parameter(quotient.name + ".gamma", {width}, uniform_source(1.0F, width)));
       operands.push_back(rewriter.add_parameter(rewriter.graph().value(factor).name, {width}, rewriter.graph().value(factor).source));

@@ -39,7 +39,7 @@ bool raise_bias(Rewriter& rewriter, OperationId id) {
     if (matmul == nullptr || matmul->operands.size() > 2 || !rewriter.used_once(product)) continue;
     if (!rewriter.is_parameter(matmul->operands[1]) || rewriter.shape(matmul->operands[1]).size() != 2) continue;
     const Shape& shape = rewriter.shape(product);
-    if (!rewriter.is_parameter(bias) || elements_of(rewriter.shape(bias)) != shape.back() || rewriter.shape(bias).back() != shape.back()) continue;
+    if (!rewriter.is_parameter(bias) || rewriter.shape(bias).empty() || elements_of(rewriter.shape(bias)) != shape.back() || rewriter.shape(bias).back() != shape.back()) continue;
     if (rewriter.shape(add.results[0]) != shape) continue;
     const Operation made = *matmul;
     const OperationId old = *rewriter.producer_id(product);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace tw::compiler {
 namespace {
@@ -38,12 +39,17 @@ Constant gathered(const Constant& in, const Shape& shape, const std::vector<std:
   return out;
 }
 
+// Nothing when they do not go together or the result would be too large.
 std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
   Shape shape(std::max(a.size(), b.size()), 1);
+  std::int64_t elements = 1;
   for (std::size_t back = 1; back <= shape.size(); ++back) {
     const std::int64_t da = back <= a.size() ? a[a.size() - back] : 1, db = back <= b.size() ? b[b.size() - back] : 1;
     if (da != db && da != 1 && db != 1) return std::nullopt;
-    shape[shape.size() - back] = da == 1 ? db : da;
+    const std::int64_t dim = da == 1 ? db : da;
+    if (dim < 0 || (dim > 0 && elements > largest_constant / dim)) return std::nullopt;
+    elements *= dim;
+    shape[shape.size() - back] = dim;
   }
   return shape;
 }
@@ -88,9 +94,11 @@ Result<std::optional<Constant>> gather(const ConstantNode& node) {
   out.shape.assign(data.shape.begin(), data.shape.begin() + axis);
   out.shape.insert(out.shape.end(), indices.shape.begin(), indices.shape.end());
   out.shape.insert(out.shape.end(), data.shape.begin() + axis + 1, data.shape.end());
+  if (out.shape.size() > 64 || indices.count() > largest_constant / std::max<std::int64_t>(1, outer * inner)) return bad(node, "a result that is too large");
+  const std::vector<std::int64_t> wanted = indices.as_integers();
   for (std::int64_t o = 0; o < outer; ++o)
-    for (const double index : indices.values) {
-      const std::int64_t at = static_cast<std::int64_t>(index) + (index < 0 ? data.shape[axis] : 0);
+    for (const std::int64_t index : wanted) {
+      const std::int64_t at = index + (index < 0 ? data.shape[axis] : 0);
       if (at < 0 || at >= data.shape[axis]) return bad(node, fmt::format("index {} of {}", index, data.shape[axis]));
       for (std::int64_t i = 0; i < inner; ++i) out.values.push_back(data.values[(o * data.shape[axis] + at) * inner + i]);
     }
@@ -103,11 +111,15 @@ Result<std::optional<Constant>> concat(const ConstantNode& node) {
   if (axis < 0 || axis >= rank) return bad(node, fmt::format("axis {} of rank {}", node.axis, rank));
   Constant out{node.inputs[0]->shape, {}, node.inputs[0]->integer};
   out.shape[axis] = 0;
-  std::int64_t outer = 1;
+  std::int64_t outer = 1, elements = 0;
   for (std::int64_t at = 0; at < axis; ++at) outer *= out.shape[at];
   for (const Constant* piece : node.inputs) {
     if (static_cast<std::int64_t>(piece->shape.size()) != rank) return bad(node, "pieces of different rank");
     out.shape[axis] += piece->shape[axis];
+    elements += piece->count();
+    if (elements > largest_constant) return bad(node, "a result that is too large");
+    for (std::int64_t at = 0; at < rank; ++at)
+      if (at != axis && piece->shape[at] != out.shape[at]) return bad(node, "pieces of different shapes");
   }
   for (std::int64_t o = 0; o < outer; ++o)
     for (const Constant* piece : node.inputs) {
@@ -132,8 +144,9 @@ Result<std::optional<Constant>> slice(const ConstantNode& node) {
   std::int64_t offset = 0;
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const std::int64_t axis = axes[i] < 0 ? axes[i] + rank : axes[i];
-    if (axis < 0 || axis >= rank || steps[i] == 0) return bad(node, fmt::format("axis {} or step {}", axes[i], steps[i]));
+    if (axis < 0 || axis >= rank || steps[i] == 0 || data.shape[axis] == 0) return bad(node, fmt::format("axis {} or step {}", axes[i], steps[i]));
     const std::int64_t dim = data.shape[axis];
+    steps[i] = std::clamp(steps[i], -dim - 1, dim + 1);  // longer steps than the axis all take one element
     const bool forward = steps[i] > 0;
     const std::int64_t start = std::clamp<std::int64_t>(starts[i] < 0 ? starts[i] + dim : starts[i], 0, forward ? dim : dim - 1);
     const std::int64_t end = std::clamp<std::int64_t>(ends[i] < 0 ? ends[i] + dim : ends[i], forward ? 0 : -1, dim);
@@ -148,13 +161,25 @@ Result<std::optional<Constant>> slice(const ConstantNode& node) {
 
 }  // namespace
 
+std::vector<std::int64_t> Constant::as_integers() const {
+  constexpr double beyond = 9223372036854775808.0;  // 2^63
+  std::vector<std::int64_t> integers;
+  integers.reserve(values.size());
+  for (const double value : values)
+    integers.push_back(std::isnan(value)    ? 0
+                       : value >= beyond    ? std::numeric_limits<std::int64_t>::max()
+                       : value < -beyond    ? std::numeric_limits<std::int64_t>::min()
+                                            : static_cast<std::int64_t>(value));
+  return integers;
+}
+
 Result<std::optional<Constant>> evaluate_constant(const ConstantNode& node) {
   const std::string& op = node.op_type;
   const Constant& x = *node.inputs[0];
   if (is_binary(op) && node.inputs.size() == 2) {
     const Constant& y = *node.inputs[1];
     const auto shape = broadcast(x.shape, y.shape);
-    if (!shape || elements_of(*shape) > largest_constant) return bad(node, fmt::format("{} and {} do not broadcast", to_string(x.shape), to_string(y.shape)));
+    if (!shape) return bad(node, fmt::format("{} and {} do not broadcast", to_string(x.shape), to_string(y.shape)));
     Constant out = expanded(x, *shape);
     const Constant right = expanded(y, *shape);
     const bool integer = x.integer && y.integer;
@@ -171,7 +196,7 @@ Result<std::optional<Constant>> evaluate_constant(const ConstantNode& node) {
     Constant out = x;
     out.integer = node.to_integer;
     if (node.to_integer)
-      for (double& value : out.values) value = std::trunc(value);
+      for (double& value : out.values) value = node.to_bool ? (value != 0 ? 1.0 : 0.0) : std::trunc(value);
     return out;
   }
   if (op == "Neg" || op == "Sqrt" || op == "Abs" || op == "Floor" || op == "Ceil" || op == "Not" || op == "Reciprocal") {
@@ -187,23 +212,24 @@ Result<std::optional<Constant>> evaluate_constant(const ConstantNode& node) {
   if (op == "Where" && node.inputs.size() == 3) {
     const auto first = broadcast(x.shape, node.inputs[1]->shape);
     const auto shape = first ? broadcast(*first, node.inputs[2]->shape) : std::nullopt;
-    if (!shape || elements_of(*shape) > largest_constant) return bad(node, "operands do not broadcast");
+    if (!shape) return bad(node, "operands do not broadcast");
     const Constant condition = expanded(x, *shape), a = expanded(*node.inputs[1], *shape), b = expanded(*node.inputs[2], *shape);
     Constant out = a;
     for (std::size_t i = 0; i < out.values.size(); ++i) out.values[i] = condition.values[i] != 0 ? a.values[i] : b.values[i];
     return out;
   }
   if (op == "Range" && node.inputs.size() == 3) {
+    if (x.values.empty() || node.inputs[1]->values.empty() || node.inputs[2]->values.empty()) return bad(node, "an empty limit");
     const double start = x.values[0], limit = node.inputs[1]->values[0], delta = node.inputs[2]->values[0];
     const double count = delta == 0 ? -1 : std::ceil((limit - start) / delta);
-    if (count < 0 || count > static_cast<double>(largest_constant)) return bad(node, "an empty or endless range");
+    if (!(count >= 0 && count <= static_cast<double>(largest_constant))) return bad(node, "an empty or endless range");
     Constant out{{static_cast<std::int64_t>(count)}, {}, x.integer};
     for (std::int64_t i = 0; i < out.shape[0]; ++i) out.values.push_back(start + static_cast<double>(i) * delta);
     return out;
   }
   if (op == "Expand" && node.inputs.size() == 2) {
     const auto shape = broadcast(x.shape, node.inputs[1]->as_integers());
-    if (!shape || elements_of(*shape) > largest_constant) return std::optional<Constant>{};
+    if (!shape) return std::optional<Constant>{};
     return expanded(x, *shape);
   }
   if (op == "Transpose") {

@@ -16,7 +16,8 @@ struct Constant {
   bool integer = false;
 
   std::int64_t count() const { return static_cast<std::int64_t>(values.size()); }
-  std::vector<std::int64_t> as_integers() const { return {values.begin(), values.end()}; }
+  // Whole numbers; what lies beyond 64 bits saturates ("to the end" is often written as the largest number), NaN is 0.
+  std::vector<std::int64_t> as_integers() const;
 };
 
 // An operator's attributes and inputs, as the evaluator needs them; absent optional inputs are null.
@@ -26,7 +27,7 @@ struct ConstantNode {
   std::vector<std::int64_t> axes, permutation;   // from attributes, or from inputs by the caller
   std::int64_t axis = 0;
   bool keep_dims = true;
-  bool to_integer = false;                       // Cast
+  bool to_integer = false, to_bool = false;      // Cast
 };
 
 // Computes an operator on constants. Nothing when the operator is not one of those that shape arithmetic uses.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "compiler/canonical/canonical.h"
 #include "hw/base/text.h"
@@ -14,6 +15,32 @@ namespace {
 constexpr int oldest_opset = 7, newest_opset = 21;
 constexpr std::int64_t small_elements = 4096;   // tensors up to this size are also kept as numbers
 constexpr std::int64_t largest_dim = std::int64_t{1} << 31;
+
+constexpr std::int64_t largest_elements = std::int64_t{1} << 40;
+
+bool is_sensible(const Shape& shape) {
+  std::int64_t elements = 1;
+  for (const std::int64_t dim : shape) {
+    if (dim < 1 || dim > largest_dim || elements > largest_elements / dim) return false;
+    elements *= dim;
+  }
+  return true;
+}
+
+// Which nodes the outputs depend on.
+std::vector<bool> used_nodes(const onnx::GraphProto& graph) {
+  std::set<std::string> wanted;
+  for (const onnx::ValueInfoProto& output : graph.output()) wanted.insert(output.name());
+  std::vector<bool> used(static_cast<std::size_t>(graph.node_size()));
+  for (int index = graph.node_size(); index-- > 0;) {
+    const onnx::NodeProto& node = graph.node(index);
+    const bool read = std::any_of(node.output().begin(), node.output().end(), [&](const std::string& name) { return !name.empty() && wanted.contains(name); });
+    if (!read) continue;
+    used[static_cast<std::size_t>(index)] = true;
+    wanted.insert(node.input().begin(), node.input().end());
+  }
+  return used;
+}
 
 std::string list_problems(const std::vector<std::string>& problems) {
   constexpr std::size_t most = 20;
@@ -119,12 +146,12 @@ std::string Importer::unique(const std::string& name) {
 Result<ValueId> Importer::emit(const NodeView& node, const std::string& suffix, OpKind kind, std::vector<ValueId> operands,
                                Attributes attributes, const Shape& wanted) {
   Operation operation{.kind = kind, .name = node.name(), .operands = operands, .attributes = attributes};
+  if (!is_sensible(wanted)) return node.unsupported(fmt::format("a result of shape {}", to_string(wanted)), fmt::format("dimensions of at least 1 and {} elements", largest_elements));
   std::vector<Shape> shapes;
   for (const ValueId operand : operands) shapes.push_back(shape(operand));
   const Result<Shape> inferred = infer_shape(operation, shapes, wanted);
   if (!inferred) return tl::unexpected(inferred.error());
-  for (const std::int64_t dim : *inferred)
-    if (dim < 1 || dim > largest_dim) return node.unsupported(fmt::format("a result of shape {}", to_string(*inferred)), "dimensions of at least 1");
+  if (!is_sensible(*inferred)) return node.unsupported(fmt::format("a result of shape {}", to_string(*inferred)), fmt::format("dimensions of at least 1 and {} elements", largest_elements));
   return builder_.add(kind, unique(node.name() + suffix), std::move(operands), std::move(attributes), wanted);
 }
 
@@ -202,6 +229,7 @@ Status Importer::read_inputs() {
         return fail(ErrorKind::bad_input, fmt::format("input \"{}\" has a dimension of {}; 1 to {} are allowed", input.name(), size, largest_dim), {{"input", input.name()}});
       shape.push_back(size);
     }
+    if (!is_sensible(shape)) return fail(ErrorKind::bad_input, fmt::format("input \"{}\" has a shape of {}; {} elements are allowed", input.name(), to_string(shape), largest_elements), {{"input", input.name()}});
     const int type = input.type().tensor_type().elem_type();
     const bool real = type == onnx::TensorProto::FLOAT || type == onnx::TensorProto::FLOAT16 || type == onnx::TensorProto::BFLOAT16 || type == onnx::TensorProto::DOUBLE;
     if (!real) problems.push_back(fmt::format("input \"{}\" holds integers (element type {}); floating-point inputs are supported", input.name(), type));
@@ -237,6 +265,7 @@ Result<bool> Importer::try_fold(const NodeView& node) {
     for (std::size_t axis = constant_node.inputs[0]->shape.size(); axis-- > 0;) constant_node.permutation.push_back(static_cast<std::int64_t>(axis));
   if (node.op() == "Cast") {
     const std::int64_t to = node.integer("to", 1);
+    constant_node.to_bool = to == onnx::TensorProto::BOOL;
     constant_node.to_integer = to != onnx::TensorProto::FLOAT && to != onnx::TensorProto::DOUBLE && to != onnx::TensorProto::FLOAT16 && to != onnx::TensorProto::BFLOAT16;
   }
   const bool whole_reduction = constant_node.axes.empty() || constant_node.axes.size() == constant_node.inputs[0]->shape.size();
@@ -297,7 +326,10 @@ Result<Graph> Importer::run() {
   TW_TRY_STATUS(read_initialisers());
   TW_TRY_STATUS(read_inputs());
   std::vector<std::string> problems;
-  for (const onnx::NodeProto& node : model_.graph().node()) {
+  const std::vector<bool> used = used_nodes(model_.graph());
+  for (int index = 0; index < model_.graph().node_size(); ++index) {
+    if (!used[static_cast<std::size_t>(index)]) continue;  // exporters leave nodes that nothing reads
+    const onnx::NodeProto& node = model_.graph().node(index);
     // What depends on a node that failed is not complained about again.
     const bool follows = std::any_of(node.input().begin(), node.input().end(), [&](const std::string& input) { return failed_.contains(input); });
     Status status;

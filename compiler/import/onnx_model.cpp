@@ -193,7 +193,7 @@ Result<TensorData> tensor_data(const onnx::TensorProto& tensor, const std::strin
   data.integer = is_integer(tensor.data_type());
   std::int64_t elements = 1;
   for (const std::int64_t dim : tensor.dims()) {
-    if (dim < 0 || (dim > 0 && elements > largest_tensor_elements / dim)) return bad(name, fmt::format("dimension {} makes it too large", dim));
+    if (dim < 0 || dim > largest_tensor_elements || (dim > 0 && elements > largest_tensor_elements / dim)) return bad(name, fmt::format("dimension {} makes it too large", dim));
     elements *= dim;
     data.shape.push_back(dim);
   }

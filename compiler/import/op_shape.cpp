@@ -41,6 +41,8 @@ Status import_reshape(Importer& importer, const NodeView& node) {
     } else if (wanted[axis] < 0) {
       return node.malformed(fmt::format("dimension {} is {}", axis, wanted[axis]));
     } else {
+      constexpr std::int64_t most = std::int64_t{1} << 40;
+      if (wanted[axis] > 0 && known > most / wanted[axis]) return node.malformed(fmt::format("a shape of {}", to_string(wanted)));
       known *= wanted[axis];
     }
   }
@@ -142,7 +144,8 @@ Status import_slice(Importer& importer, const NodeView& node) {
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size()) return node.malformed("starts, ends, axes and steps differ in number");
   for (std::size_t i = 0; i < starts.size(); ++i) {
     TW_TRY(const std::int64_t axis, node.axis_of(axes[i], shape.size()));
-    const std::int64_t dim = importer.shape(x)[axis], step = steps[i];
+    const std::int64_t dim = importer.shape(x)[axis];
+    const std::int64_t step = std::clamp(steps[i], -dim - 1, dim + 1);  // longer steps than the axis all take one element
     if (step == 0) return node.malformed("a step of 0");
     const bool forward = step > 0;
     const std::int64_t start = std::clamp<std::int64_t>(starts[i] < 0 ? starts[i] + dim : starts[i], 0, forward ? dim : dim - 1);
@@ -164,6 +167,7 @@ Status import_split(Importer& importer, const NodeView& node) {
     sizes = constant->as_integers();
   }
   const std::int64_t parts = node.proto().output_size();
+  if (parts == 0) return node.malformed("no output");
   if (sizes.empty()) {
     const std::int64_t part = (shape[axis] + parts - 1) / parts;  // the last one may be smaller (opset 18)
     for (std::int64_t i = 0; i < parts; ++i) sizes.push_back(std::min(part, shape[axis] - i * part));

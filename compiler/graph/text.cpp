@@ -195,6 +195,12 @@ class Parser {
     return found->second;
   }
   Result<ValueId> make(const std::string& name, Shape shape, TensorSourcePtr source = nullptr) {
+    constexpr std::int64_t most_elements = std::int64_t{1} << 40;
+    std::int64_t elements = 1;
+    for (const std::int64_t dim : shape) {
+      if (dim < 1 || elements > most_elements / dim) return bad(fmt::format("value \"{}\" has a shape of {}", name, to_string(shape)));
+      elements *= dim;
+    }
     graph_.values.push_back({name, std::move(shape), std::move(source)});
     const ValueId id{static_cast<std::uint32_t>(graph_.values.size()) - 1};
     if (!values_.try_emplace(name, id).second) return bad(fmt::format("value \"{}\" is there twice", name));
@@ -213,9 +219,8 @@ class Parser {
       TW_TRY(const std::string name, string());
       TW_TRY(Shape shape, integers());
       const float value = accept("uniform") ? std::strtof(word().c_str(), nullptr) : 0.0F;
-      const std::int64_t elements = elements_of(shape);
-      TW_TRY(const ValueId id, make(name, std::move(shape), uniform_source(value, elements)));
-      static_cast<void>(id);
+      TW_TRY(const ValueId id, make(name, std::move(shape)));
+      graph_.value(id).source = uniform_source(value, elements_of(graph_.value(id).shape));
     } else if (accept("output ")) {
       TW_TRY(const std::string name, string());
       TW_TRY(const ValueId id, known());

@@ -96,6 +96,7 @@ class Checker {
         if (!graph_.value(member).is_parameter() ||
             graph_.value(member).shape != graph_.value(body.arguments[operation.operands.size() + index]).shape)
           add("graph.sequence_members", fmt::format("\"{}\": member \"{}\" is no parameter of the argument's shape", operation.name, graph_.value(member).name));
+    if (!entered_.insert(operation.body).second) return add("graph.region_once", fmt::format("\"{}\": region {} has another owner", operation.name, operation.body));
     region(body);
     for (std::size_t index = 0; index < carried; ++index) {
       define(operation.results[index], operation.name);
@@ -106,6 +107,7 @@ class Checker {
 
   const Graph& graph_;
   std::set<ValueId> defined_;
+  std::set<std::int32_t> entered_;
   std::vector<Violation> found_;
 };
 

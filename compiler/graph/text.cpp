@@ -69,6 +69,15 @@ std::string attributes_text(const Operation& operation) {
   return text;
 }
 
+// Numbers that the text does not hold: zeros, but not known to be one value, so that they print as they came.
+class AbsentSource final : public TensorSource {
+ public:
+  Status read(std::span<float> out) const override {
+    std::fill(out.begin(), out.end(), 0.0F);
+    return {};
+  }
+};
+
 class Printer {
  public:
   explicit Printer(const Graph& graph) : graph_(graph) {}
@@ -218,9 +227,11 @@ class Parser {
     } else if (accept("parameter ")) {
       TW_TRY(const std::string name, string());
       TW_TRY(Shape shape, integers());
-      const float value = accept("uniform") ? std::strtof(word().c_str(), nullptr) : 0.0F;
+      const bool uniform = accept("uniform");
+      const float value = uniform ? std::strtof(word().c_str(), nullptr) : 0.0F;
       TW_TRY(const ValueId id, make(name, std::move(shape)));
-      graph_.value(id).source = uniform_source(value, elements_of(graph_.value(id).shape));
+      const std::int64_t elements = elements_of(graph_.value(id).shape);
+      graph_.value(id).source = uniform ? uniform_source(value, elements) : std::make_shared<AbsentSource>();
     } else if (accept("output ")) {
       TW_TRY(const std::string name, string());
       TW_TRY(const ValueId id, known());

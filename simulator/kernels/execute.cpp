@@ -1,3 +1,4 @@
+// simulator/kernels/execute.cpp: which function computes which kernel; blocks to F32 and back; fill and copy.
 #include "simulator/kernels/execute.h"
 
 #include <algorithm>

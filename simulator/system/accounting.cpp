@@ -1,3 +1,4 @@
+// simulator/system/accounting.cpp: splits each window between barriers among stages and kinds.
 #include "simulator/system/accounting.h"
 
 #include <algorithm>

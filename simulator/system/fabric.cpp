@@ -1,3 +1,4 @@
+// simulator/system/fabric.cpp: sends and receptions of a phase as intervals of events.
 #include "simulator/system/fabric.h"
 
 #include <fmt/format.h>

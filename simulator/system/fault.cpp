@@ -1,3 +1,4 @@
+// simulator/system/fault.cpp: the table of faults.
 #include "simulator/system/fault.h"
 
 namespace tw::sim {

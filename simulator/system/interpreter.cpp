@@ -73,7 +73,9 @@ class Interpreter {
     if (code.empty() || world_.program_.machine.sram.region_of(state_.pc) != 0)
       fault(FaultKind::unknown_instruction, fmt::format("nothing executable lies at {:#x}", state_.pc));
     const hw::Instruction instruction = hw::decode(code);
-    state_.stage = world_.stage_at(tile_, state_.pc);
+    const std::int32_t stage = world_.stage_at(tile_, state_.pc);
+    if (stage < state_.stage) ++state_.turn;
+    state_.stage = stage;
     execute(instruction, code);
   }
 
@@ -217,7 +219,7 @@ class Interpreter {
 
   void call_kernel(std::int32_t kernel) {
     const hw::KernelParams& params = world_.program_.kernels[kernel];
-    QueuedCall call{kernel, state_.stage, {}};
+    QueuedCall call{kernel, state_.stage, state_.turn, {}};
     const hw::SramMap& sram = world_.program_.machine.sram;
     for (const hw::Operand& operand : world_.kernel_operands_[kernel]) {
       const std::uint32_t address = state_.m[operand.register_number];

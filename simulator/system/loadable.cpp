@@ -1,3 +1,4 @@
+// simulator/system/loadable.cpp: checks of tables, indexes and addresses before a program is loaded.
 #include "simulator/system/loadable.h"
 
 #include <fmt/format.h>
@@ -22,6 +23,19 @@ Status check_index(std::size_t tile, const char* what, std::uint64_t index, std:
   if (index < count) return {};
   return fail(ErrorKind::corrupt, fmt::format("tile {}: {} {} does not exist, there are {}", tile, what, index, count),
               {{"tile", std::to_string(tile)}}, recompile);
+}
+
+// Reading a checkpoint back goes through its view and its column groups.
+Status check_view(const hw::Checkpoint& point) {
+  std::int64_t elements = 1, last = point.view.offset;
+  for (const std::int64_t dim : point.shape) elements *= dim;
+  for (const auto* dims : {&point.view.row_dims, &point.view.column_dims})
+    for (const hw::ViewDim& dim : *dims) last += (dim.size - 1) * std::max<std::int64_t>(dim.stride, 0);
+  const hw::ColumnGroups& groups = point.layout.groups;
+  const bool sound = groups.groups > 0 && groups.width > 0 && groups.padded >= groups.width && point.view.offset >= 0 && last < elements &&
+                     point.view.rows() == point.layout.rows() && point.view.columns() == groups.columns() && point.layout.column_cuts.back() <= groups.stored();
+  if (sound) return {};
+  return fail(ErrorKind::corrupt, fmt::format("checkpoint \"{}\": its view, layout and shape do not agree", point.value), {}, recompile);
 }
 
 Status check_tile(const hw::Program& program, std::size_t tile) {
@@ -64,6 +78,7 @@ Status check_loadable(const hw::Program& program) {
   for (const hw::Checkpoint& point : program.checkpoints) {
     TW_TRY_STATUS(check_index(0, "stage", point.stage.value, program.stages.size()));
     TW_TRY_STATUS(check_blocks(program, point.value, point.layout, point.block_address_bytes));
+    TW_TRY_STATUS(check_view(point));
   }
   return {};
 }

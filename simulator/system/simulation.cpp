@@ -1,3 +1,4 @@
+// simulator/system/simulation.cpp: the SystemC modules, elaborated once and re-armed for each run.
 #include "simulator/system/simulation.h"
 
 #include <chrono>

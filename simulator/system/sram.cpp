@@ -1,3 +1,4 @@
+// simulator/system/sram.cpp: mapping and written bits of the tiles' memory.
 #include "simulator/system/sram.h"
 
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// simulator/system/world.cpp: loading, barriers and the end of a run.
 #include "simulator/system/world.h"
 
 #include <fmt/format.h>
@@ -168,6 +169,8 @@ std::int64_t World::resolve_barrier() {
     record_fault(error);
     return -1;
   }
+  const bool received = waiting == Waiting::internal || waiting == Waiting::host_end;
+  if (received && !options_.checkpoints.empty() && !options_.timing_only) read_checkpoints(barrier.stage);
   std::vector<std::vector<Spent>*> spent;
   for (TileState& tile : tiles_) spent.push_back(&tile.spent);
   accounting_.close(spent, barrier, result_);

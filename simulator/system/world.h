@@ -28,6 +28,7 @@ const char* name_of(Waiting waiting);
 struct QueuedCall {
   std::int32_t kernel = 0;
   std::int32_t stage = 0;
+  std::int32_t turn = 0;
   OperandPointers operands{};
 };
 
@@ -53,6 +54,7 @@ struct TileState {
   const hw::DecodedRow* row = nullptr;  // the row that runs after the coming barrier
   std::uint32_t row_pc = 0;
   std::int32_t stage = 0;               // of the instruction being executed
+  std::int32_t turn = 0;                // times that a loop went back to an earlier stage
   std::vector<QueuedCall> calls;
   HostStream stream;
   std::vector<Spent> spent;             // since the last barrier, in order of execution
@@ -97,6 +99,7 @@ class World {
   // checkpoints.cpp
   void run_queued_in_stage_order();
   void read_checkpoints(std::int32_t stage);
+  CheckpointData read_checkpoint(const hw::Checkpoint& point, std::int64_t iteration);
 
   // exchange.cpp
   std::int64_t exchange_phase(std::int64_t latest, std::int32_t stage);

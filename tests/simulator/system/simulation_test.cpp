@@ -38,6 +38,38 @@ void expect_consistent(const sim::RunResult& result) {
   EXPECT_LE(result.idle_fraction, 1.0);
 }
 
+hw::KernelParams runs(hw::KernelKind kind, std::int32_t bytes) {
+  hw::KernelParams p;
+  p.kind = kind;
+  p.rows = 1;
+  p.elements = p.row_stride = p.out_row_stride = bytes;
+  return p;
+}
+
+// Rows of three F16 at `address`, one row block a tile.
+hw::Checkpoint checkpoint(const std::string& operation, std::int32_t stage, std::vector<std::int32_t> row_cuts, std::uint32_t address) {
+  hw::Checkpoint point;
+  point.operation = operation;
+  point.value = operation + ".value";
+  point.shape = {row_cuts.back(), 3};
+  point.view = hw::plain_view(row_cuts.back(), 3);
+  point.layout.groups = {1, 3, 16};
+  point.layout.row_cuts = std::move(row_cuts);
+  point.layout.column_cuts = {0, 16};
+  point.layout.first_tile = 6;
+  point.block_address_bytes.assign(static_cast<std::size_t>(point.layout.blocks()), address);
+  point.stage = {static_cast<std::uint32_t>(stage)};
+  return point;
+}
+
+sim::RunResult run_with_checkpoints(HandMade& made) {
+  sim::Options options;
+  options.checkpoints = {"*"};
+  sim::RunResult result = run(made.finish(), {}, options);
+  EXPECT_FALSE(result.fault) << text_of(result);
+  return result;
+}
+
 TEST(Supervisor, arithmetic_and_control) {
   HandMade made;
   Code& code = made.tiles[7];
@@ -328,45 +360,72 @@ TEST(Simulation, refuses_what_it_cannot_run) {
   damaged.parameters.push_back({64, data, 4, std::vector<std::byte>(4)});
   EXPECT_TRUE(corrupt(damaged));
   damaged = program;
+  damaged.checkpoints.push_back(checkpoint("x", 0, {0, 2}, region1));
+  damaged.checkpoints[0].shape = {1, 3};
+  EXPECT_TRUE(corrupt(damaged));
+  damaged = program;
   damaged.has_weights = false;
   EXPECT_FALSE(sim::Simulation::create(damaged, {}));
 }
 
+constexpr std::uint32_t two_one = 0x3c004000;  // F16: 2.0, 1.0
+
 TEST(Checkpoint, is_read_when_its_stage_has_ended) {
   HandMade made;
-  hw::KernelParams zero;
-  zero.kind = hw::KernelKind::fill;
-  zero.rows = 1;
-  zero.elements = zero.row_stride = 2 * 16 * 2;
-  const std::uint32_t entry = made.kernel(zero);
-  std::vector<std::uint32_t> halves;
-  for (int index = 0; index < 16; ++index) halves.push_back(0x3c004000);  // 2.0, 1.0
-  made.segment(6, data, halves);
-  hw::KernelParams copy = zero;
-  copy.kind = hw::KernelKind::copy;
-  copy.out_row_stride = copy.row_stride;
-  const std::uint32_t copy_entry = made.kernel(copy);
-  hw::Checkpoint point;
-  point.operation = "first";
-  point.value = "v";
-  point.shape = {2, 3};
-  point.view = hw::plain_view(2, 3);
-  point.layout.groups = {1, 3, 16};
-  point.layout.row_cuts = {0, 2};
-  point.layout.column_cuts = {0, 16};
-  point.layout.first_tile = 6;
-  point.block_address_bytes = {region1};
-  point.stage = {static_cast<std::uint32_t>(made.stage(hw::StageKind::compute, "first"))};
-  made.tiles[6].setzi(2, region1).setzi(3, data).call(copy_entry);
+  const std::uint32_t copy = made.kernel(runs(hw::KernelKind::copy, 64)), fill = made.kernel(runs(hw::KernelKind::fill, 64));
+  made.segment(6, data, std::vector<std::uint32_t>(16, two_one));
+  const std::int32_t first = made.stage(hw::StageKind::compute, "first");
+  made.tiles[6].setzi(2, region1).setzi(3, data).call(copy);
   made.stage(hw::StageKind::compute, "second");
-  made.tiles[6].setzi(2, region1).call(entry);  // the same memory again
-  made.program.checkpoints.push_back(point);
-  sim::Options options;
-  options.checkpoints = {"first"};
-  const sim::RunResult result = run(made.finish(), {}, options);
-  ASSERT_FALSE(result.fault) << text_of(result);
+  made.tiles[6].setzi(2, region1).call(fill);  // the same memory again
+  made.program.checkpoints.push_back(checkpoint("first", first, {0, 2}, region1));
+  const sim::RunResult result = run_with_checkpoints(made);
   ASSERT_EQ(result.checkpoints.size(), 1U);
+  EXPECT_EQ(result.checkpoints[0].operation, "first");
   EXPECT_EQ(result.checkpoints[0].data, (std::vector<float>{2, 1, 2, 2, 1, 2}));
+}
+
+TEST(Checkpoint, of_what_an_exchange_brought) {
+  HandMade made;
+  made.segment(3, data, std::vector<std::uint32_t>(8, two_one));
+  std::map<std::uint32_t, hw::RowSchedule> rows;
+  add(rows, {3, 6, 8, data, region1});
+  made.program.checkpoints.push_back(checkpoint("relayout", made.stage(hw::StageKind::exchange, "relayout"), {0, 1}, region1));
+  made.exchange(rows);
+  const sim::RunResult result = run_with_checkpoints(made);
+  ASSERT_EQ(result.checkpoints.size(), 1U);
+  EXPECT_EQ(result.checkpoints[0].data, (std::vector<float>{2, 1, 2}));
+}
+
+// No barrier lies between the end of one iteration, which only tile 6 works in, and the begin of the next.
+TEST(Checkpoint, of_every_iteration) {
+  HandMade made;
+  const std::uint32_t copy = made.kernel(runs(hw::KernelKind::copy, 32)), fill = made.kernel(runs(hw::KernelKind::fill, 32));
+  for (const std::uint32_t tile : {6U, 7U}) made.segment(tile, data, std::vector<std::uint32_t>(8, two_one));
+  made.stage(hw::StageKind::loop_begin, "loop", 3);
+  for (Code& code : made.tiles) code.setzi(12, 3);
+  const std::int32_t first = made.stage(hw::StageKind::compute, "first", 3);
+  std::vector<std::uint32_t> top;
+  for (Code& code : made.tiles) top.push_back(code.here());
+  for (const std::uint32_t tile : {6U, 7U}) made.tiles[tile].setzi(2, region1).setzi(3, data).call(copy);
+  made.stage(hw::StageKind::exchange, "barrier", 3);
+  made.exchange({});
+  made.stage(hw::StageKind::compute, "last", 3);
+  made.tiles[6].setzi(2, region1).call(fill);
+  made.stage(hw::StageKind::loop_end, "loop", 3);
+  for (std::size_t tile = 0; tile < made.tiles.size(); ++tile) {
+    Code& code = made.tiles[tile];
+    code.emit({.opcode = Opcode::add, .d = 12, .s = 12, .immediate = -1});
+    code.emit({.opcode = Opcode::brz, .d = 12, .immediate = static_cast<std::int32_t>(code.here() + 12)});
+    code.setzi(9, top[tile]).emit({.opcode = Opcode::br, .s = 9});
+  }
+  made.program.checkpoints.push_back(checkpoint("first", first, {0, 1, 2}, region1));
+  const sim::RunResult result = run_with_checkpoints(made);
+  ASSERT_EQ(result.checkpoints.size(), 3U);
+  for (std::size_t iteration = 0; iteration < 3; ++iteration) {
+    EXPECT_EQ(result.checkpoints[iteration].iteration, static_cast<std::int64_t>(iteration));
+    EXPECT_EQ(result.checkpoints[iteration].data, (std::vector<float>{2, 1, 2, 2, 1, 2}));
+  }
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ constexpr ProgramRule rules[] = {
     {"program.tiles", "there is one tile program a tile of the machine"},
     {"program.stages", "loops begin and end in pairs and do not nest; counts are at least 1"},
     {"kernel.params", "the parameters of every kernel satisfy the catalogue"},
-    {"parameters.bounds", "a parameter image lies inside the SRAM of one tile, one image a tile"},
+    {"parameters.bounds", "a parameter image lies inside the SRAM of its tile"},
     {"parameters.complete", "a package with weights has every byte of its images"},
     {"binding.blocks", "every block of an input or output lies inside the SRAM, at a multiple of 8"},
     {"binding.host_buffer", "host blocks start at multiples of 64, lie inside the buffer and do not overlap"},
@@ -56,11 +56,11 @@ bool overlap(const Range& a, const Range& b) { return a.from < b.from + b.bytes 
 // The checks of one tile that do not follow its program.
 class TileChecker {
  public:
-  TileChecker(const Program& program, const ParameterImage* image, TileFindings& findings)
+  TileChecker(const Program& program, const std::vector<const ParameterImage*>& images, TileFindings& findings)
       : program_(program),
         sram_(program.machine.sram),
         tile_(program.tiles[findings.tile]),
-        image_(image),
+        images_(images),
         findings_(findings),
         code_{tile_.code_address_bytes, tile_.code.size() * 4, "code"} {}
 
@@ -113,7 +113,7 @@ class TileChecker {
                                                     segment.bytes.size(), segment.address_bytes));
       ranges.push_back({segment.address_bytes, segment.bytes.size(), "a segment"});
     }
-    if (image_ != nullptr) ranges.push_back({image_->address_bytes, image_->bytes, "parameters"});
+    for (const ParameterImage* image : images_) ranges.push_back({image->address_bytes, image->bytes, "parameters"});
     std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.from < b.from; });
     for (std::size_t i = 1; i < ranges.size(); ++i)
       if (overlap(ranges[i - 1], ranges[i]))
@@ -163,7 +163,7 @@ class TileChecker {
   const Program& program_;
   const SramMap& sram_;
   const TileProgram& tile_;
-  const ParameterImage* image_;
+  const std::vector<const ParameterImage*>& images_;
   TileFindings& findings_;
   Range code_;
 };
@@ -180,19 +180,19 @@ void check_stages(const Program& program, std::vector<Violation>& found) {
     found.push_back({"program.stages", "loop stages are not in pairs, nest, or are repeated less than once"});
 }
 
+using TileImages = std::vector<std::vector<const ParameterImage*>>;
+
 // Images by tile, for the checks of loading.
-std::vector<const ParameterImage*> check_parameters(const Program& program, std::vector<Violation>& found) {
-  std::vector<const ParameterImage*> images(program.tiles.size(), nullptr);
+TileImages check_parameters(const Program& program, std::vector<Violation>& found) {
+  TileImages images(program.tiles.size());
   for (const ParameterImage& image : program.parameters) {
     if (image.tile >= images.size() || image.bytes > program.machine.sram.capacity_bytes() ||
-        !program.machine.sram.contains(image.address_bytes, image.bytes) || images[image.tile] != nullptr) {
-      found.push_back(
-          {"parameters.bounds",
-           fmt::format("tile {}: parameters of {} bytes at {:#x} leave the SRAM, or the tile has two images",
-                       image.tile, image.bytes, image.address_bytes)});
+        !program.machine.sram.contains(image.address_bytes, image.bytes)) {
+      found.push_back({"parameters.bounds", fmt::format("tile {}: parameters of {} bytes at {:#x} leave the SRAM",
+                                                        image.tile, image.bytes, image.address_bytes)});
       continue;
     }
-    images[image.tile] = &image;
+    images[image.tile].push_back(&image);
     if (program.has_weights && image.data.size() != image.bytes)
       found.push_back({"parameters.complete", fmt::format("tile {}: {} of {} bytes of parameters", image.tile,
                                                           image.data.size(), image.bytes)});
@@ -275,7 +275,7 @@ std::vector<Violation> verify(const Program& program) {
   }
   std::vector<Violation> found;
   check_stages(program, found);
-  const std::vector<const ParameterImage*> images = check_parameters(program, found);
+  const TileImages images = check_parameters(program, found);
   check_tensors(program, found);
   std::vector<TileFindings> by_tile(program.tiles.size());
   parallel_for(by_tile.size(), [&](std::size_t tile) {

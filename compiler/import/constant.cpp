@@ -191,7 +191,7 @@ Result<std::optional<Constant>> evaluate_constant(const ConstantNode& node) {
     out.integer = integer || comparison;
     return out;
   }
-  if (op == "Identity" || op == "Dropout") return x;
+  if (op == "Identity") return x;
   if (op == "Cast") {
     Constant out = x;
     out.integer = node.to_integer;

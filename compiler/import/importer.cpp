@@ -12,7 +12,7 @@
 namespace tw::compiler {
 namespace {
 
-constexpr int oldest_opset = 7, newest_opset = 21;
+constexpr int oldest_opset = 1, newest_opset = 21;
 constexpr std::int64_t small_elements = 4096;   // tensors up to this size are also kept as numbers
 constexpr std::int64_t largest_dim = std::int64_t{1} << 31;
 
@@ -127,6 +127,13 @@ tl::unexpected<Error> NodeView::unsupported(const std::string& what, const std::
 tl::unexpected<Error> NodeView::malformed(const std::string& what) const {
   return fail(ErrorKind::bad_input, fmt::format("node \"{}\" ({}): {}", name_, node_.op_type(), what), {{"node", name_}});
 }
+
+namespace {
+
+// Before opset 7 operands were lined up by attributes.
+bool broadcasts_along_axis(const NodeView& node) { return node.importer.opset() < 7 && node.integer("broadcast", 0) != 0; }
+
+}  // namespace
 
 Importer::Importer(const onnx::ModelProto& model, std::string folder, const ImportOptions& options, const std::string& name)
     : model_(model), folder_(std::move(folder)), options_(options), builder_(name) {}
@@ -256,7 +263,7 @@ Result<bool> Importer::try_fold(const NodeView& node) {
     if (constant == nullptr) return false;
     constant_node.inputs.push_back(constant);
   }
-  if (constant_node.inputs[0] == nullptr) return false;
+  if (constant_node.inputs[0] == nullptr || (node.op() == "Mod" && node.integer("fmod", 0) != 0)) return false;
   constant_node.axis = node.integer("axis", 0);
   constant_node.axes = node.integers("axes");
   constant_node.keep_dims = node.integer("keepdims", 1) != 0;
@@ -287,6 +294,7 @@ Status Importer::import_node(const onnx::NodeProto& proto) {
   }
   if (!proto.domain().empty() && proto.domain() != "ai.onnx" && !(proto.domain() == "com.microsoft" && node.op() == "Gelu"))
     return node.unsupported(fmt::format("operator domain \"{}\"", proto.domain()), "the standard ONNX operators");
+  if (broadcasts_along_axis(node)) return node.unsupported("broadcasting along an axis as before opset 7", "broadcasting as since opset 7: export it again with opset 17");
   TW_TRY(const bool folded, try_fold(node));
   if (folded) return {};
   const NodeImporter import = importer_of(node.op());

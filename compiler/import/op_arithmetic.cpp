@@ -43,7 +43,17 @@ Status import_same(Importer& importer, const NodeView& node) {
 }
 
 Status import_dropout(Importer& importer, const NodeView& node) {
-  if (node.proto().output_size() > 1 && !node.proto().output(1).empty()) return node.unsupported("the mask output", "inference, without the mask");
+  // In training it draws a mask; otherwise it does nothing, and its mask is all ones.
+  if (node.has(2)) {
+    TW_TRY(const Constant* training, node.numbers(2, "training modes"));
+    if (!training->values.empty() && training->values[0] != 0) return node.unsupported("training mode", "inference");
+  }
+  if (node.proto().output_size() > 1 && !node.proto().output(1).empty()) {
+    const Shape shape = node.shape(0);
+    TW_TRY(const ValueId mask, importer.parameter(node.name() + ".mask", shape, uniform_source(1.0F, elements_of(shape))));
+    TW_TRY_STATUS(importer.define(node, 1, mask));
+  }
+  if (const Constant* constant = node.constant(0)) return importer.define(node, 0, *constant);
   return import_same(importer, node);
 }
 

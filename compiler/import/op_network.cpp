@@ -71,10 +71,35 @@ Status import_gemm(Importer& importer, const NodeView& node) {
   return importer.define(node, 0, y);
 }
 
+// The optional outputs: mean and 1 / sqrt(variance + epsilon).
+Status define_statistics(Importer& importer, const NodeView& node, ValueId x, std::int64_t axis) {
+  const auto wanted = [&](int output) { return output < node.proto().output_size() && !node.proto().output(output).empty(); };
+  if (!wanted(1) && !wanted(2)) return {};
+  Attributes mean_attributes, binary;
+  mean_attributes.reduction = Reduction::mean;
+  for (auto at = axis; at < static_cast<std::int64_t>(importer.shape(x).size()); ++at) mean_attributes.axes.push_back(at);
+  TW_TRY(const ValueId mean, importer.emit(node, ".mean", OpKind::reduce, {x}, mean_attributes));
+  TW_TRY_STATUS(importer.define(node, 1, mean));
+  if (!wanted(2)) return {};
+  binary.binary = Binary::subtract;
+  TW_TRY(const ValueId centred, importer.emit(node, ".centred", OpKind::binary, {x, mean}, binary));
+  binary.binary = Binary::multiply;
+  TW_TRY(const ValueId squares, importer.emit(node, ".squares", OpKind::binary, {centred, centred}, binary));
+  TW_TRY(const ValueId variance, importer.emit(node, ".variance", OpKind::reduce, {squares}, mean_attributes));
+  TW_TRY(const ValueId epsilon, importer.scalar(node, ".epsilon", node.number("epsilon", 1e-5F)));
+  binary.binary = Binary::add;
+  TW_TRY(const ValueId shifted, importer.emit(node, ".shifted", OpKind::binary, {variance, epsilon}, binary));
+  Attributes unary;
+  unary.unary = Unary::sqrt;
+  TW_TRY(const ValueId deviation, importer.emit(node, ".deviation", OpKind::unary, {shifted}, unary));
+  unary.unary = Unary::reciprocal;
+  TW_TRY(const ValueId inverse, importer.emit(node, ".inverse", OpKind::unary, {deviation}, unary));
+  return importer.define(node, 2, inverse);
+}
+
 Status import_layer_norm(Importer& importer, const NodeView& node) {
-  for (int output = 1; output < node.proto().output_size(); ++output)
-    if (!node.proto().output(output).empty()) return node.unsupported("the mean and deviation outputs", "the normalised output");
-  TW_TRY(ValueId x, node.value(0));
+  TW_TRY(const ValueId input, node.value(0));
+  ValueId x = input;
   const Shape shape = importer.shape(x);
   TW_TRY(const std::int64_t axis, node.axis_of(node.integer("axis", -1), shape.size()));
   const std::int64_t width = std::accumulate(shape.begin() + axis, shape.end(), std::int64_t{1}, std::multiplies<>());
@@ -91,6 +116,7 @@ Status import_layer_norm(Importer& importer, const NodeView& node) {
     TW_TRY(vector, importer.emit(node, index == 1 ? ".scale" : ".bias", OpKind::reshape, {vector}, {}, {width}));
     operands.push_back(vector);
   }
+  TW_TRY_STATUS(define_statistics(importer, node, input, axis));
   Attributes attributes;
   attributes.epsilon = node.number("epsilon", 1e-5F);
   TW_TRY(ValueId y, importer.emit(node, "", OpKind::layer_norm, operands, attributes));

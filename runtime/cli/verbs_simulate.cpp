@@ -1,4 +1,4 @@
-// runtime/cli/verbs_simulate.cpp: simulate and report.
+// runtime/cli/verbs_simulate.cpp: simulate.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,37 +10,13 @@
 #include "hw/base/text.h"
 #include "hw/program/package.h"
 #include "runtime/cli/compiling.h"
-#include "runtime/report/report.h"
+#include "runtime/cli/simulating.h"
 #include "runtime/session/arrays.h"
 #include "runtime/session/session.h"
 
 namespace tw::runtime {
 
 using nlohmann::ordered_json;
-
-namespace {
-
-ordered_json measures(const Comparison& c) {
-  return {{"max_abs_error", c.max_abs_error},
-          {"mean_abs_error", c.mean_abs_error},
-          {"rel_l2", c.rel_l2},
-          {"cosine", c.cosine}};
-}
-
-// The worst output on top, then all of them.
-ordered_json reference_json(const std::map<std::string, Comparison>& outputs) {
-  ordered_json object = ordered_json::object(), by_name = ordered_json::object();
-  const Comparison* worst = nullptr;
-  for (const auto& [name, comparison] : outputs) {
-    if (worst == nullptr || comparison.cosine < worst->cosine) worst = &comparison;
-    by_name[name] = measures(comparison);
-  }
-  if (worst != nullptr) object = measures(*worst);
-  for (const auto& [name, comparison] : outputs)
-    object["max_abs_error"] = std::max(object["max_abs_error"].get<double>(), comparison.max_abs_error);
-  object["outputs"] = std::move(by_name);
-  return object;
-}
 
 void put_run(ordered_json& object, const hw::Program& program, const sim::RunResult& run) {
   object["cycles"] = run.cycles;
@@ -79,6 +55,30 @@ std::string run_text(const hw::Program& program, const sim::RunResult& run) {
       run.cycles_per_iteration > 0 ? fmt::format(", {} cycles an iteration", with_separators(run.cycles_per_iteration))
                                    : "",
       run.simulate_seconds);
+}
+
+namespace {
+
+ordered_json measures(const Comparison& c) {
+  return {{"max_abs_error", c.max_abs_error},
+          {"mean_abs_error", c.mean_abs_error},
+          {"rel_l2", c.rel_l2},
+          {"cosine", c.cosine}};
+}
+
+// The worst output on top, then all of them.
+ordered_json reference_json(const std::map<std::string, Comparison>& outputs) {
+  ordered_json object = ordered_json::object(), by_name = ordered_json::object();
+  const Comparison* worst = nullptr;
+  for (const auto& [name, comparison] : outputs) {
+    if (worst == nullptr || comparison.cosine < worst->cosine) worst = &comparison;
+    by_name[name] = measures(comparison);
+  }
+  if (worst != nullptr) object = measures(*worst);
+  for (const auto& [name, comparison] : outputs)
+    object["max_abs_error"] = std::max(object["max_abs_error"].get<double>(), comparison.max_abs_error);
+  object["outputs"] = std::move(by_name);
+  return object;
 }
 
 std::string reference_text(const ReferenceReport& reference) {
@@ -199,36 +199,6 @@ Result<int> run_simulate(const Context& context, ordered_json& object, std::stri
                         object["reference"]["quantised"]["max_abs_error"].get<double>(), tolerance);
     return 1;
   }
-  return 0;
-}
-
-Result<int> run_report(const Context& context, ordered_json& object, std::string& text) {
-  const Arguments& arguments = context.arguments;
-  if (!arguments.has("output") && !context.json)
-    return fail(ErrorKind::usage, "report: -o report.html is missing (or --json for the figures)");
-  TW_TRY(const hw::Program program, hw::read_package(arguments.positional()[0]));
-  SimulateRequest request;
-  TW_TRY(const std::int64_t seed, arguments.integer("seed", 0, 0, std::int64_t{1} << 62));
-  request.seed = static_cast<std::uint64_t>(seed);
-  request.timing_only = !program.has_weights;
-  request.reference = arguments.has("reference") && program.has_weights;
-  if (request.reference) request.checkpoints = {"*"};
-  request.progress = context.progress();
-  TW_TRY(const SimulateReport report, simulate(program, request));
-  put_run(object, program, report.run);
-  if (report.run.fault) {
-    put_fault(object, text, *report.run.fault);
-    return 1;
-  }
-  if (!arguments.has("output")) return 0;
-  const std::string command = fmt::format(
-      "tilewright compile {} --machine {} --precision {} -o P.twp && tilewright report P.twp -o report.html",
-      program.model, program.machine.name, program.precision);
-  TW_TRY(const std::string page, render_report(program, report.run, report.reference, command));
-  TW_TRY_STATUS(write_file(arguments.text("output"), page));
-  object["file"] = arguments.text("output");
-  text = run_text(program, report.run) + fmt::format("  wrote {} ({} bytes)\n", arguments.text("output"),
-                                                     with_separators(static_cast<std::int64_t>(page.size())));
   return 0;
 }
 

@@ -56,11 +56,13 @@ NodeView::NodeView(Importer& i, const onnx::NodeProto& node)
     : importer(i), node_(node), name_(node.name().empty() ? (node.output_size() > 0 ? node.output(0) : node.op_type()) : node.name()) {}
 
 Shape NodeView::shape(int index) const {
+  if (!has(index)) return {};
   const Known* known = importer.find(node_.input(index));
   return known->constant ? known->constant->shape : importer.shape(*known->value);
 }
 
 Result<ValueId> NodeView::value(int index) const {
+  if (!has(index)) return malformed(fmt::format("input {} is missing", index));
   Known* known = importer.find(node_.input(index));
   if (!known->value) {
     if (elements_of(known->constant->shape) == 0) return unsupported("an empty tensor", "tensors with elements");
@@ -70,6 +72,7 @@ Result<ValueId> NodeView::value(int index) const {
 }
 
 const Constant* NodeView::constant(int index) const {
+  if (!has(index)) return nullptr;
   const Known* known = importer.find(node_.input(index));
   return known->constant ? &*known->constant : nullptr;
 }
@@ -256,6 +259,7 @@ Result<bool> Importer::try_fold(const NodeView& node) {
   ConstantNode constant_node{.op_type = node.op()};
   for (int index = 0; index < node.inputs(); ++index) {
     if (!node.has(index)) {
+      if (node.op() != "Slice" || index < 3) return false;  // only its axes and steps may be left out in the middle
       constant_node.inputs.push_back(nullptr);
       continue;
     }
@@ -295,6 +299,7 @@ Status Importer::import_node(const onnx::NodeProto& proto) {
   if (!proto.domain().empty() && proto.domain() != "ai.onnx" && !(proto.domain() == "com.microsoft" && node.op() == "Gelu"))
     return node.unsupported(fmt::format("operator domain \"{}\"", proto.domain()), "the standard ONNX operators");
   if (broadcasts_along_axis(node)) return node.unsupported("broadcasting along an axis as before opset 7", "broadcasting as since opset 7: export it again with opset 17");
+  if (!node.has(0) && node.op() != "Constant") return node.malformed("input 0 is missing");
   TW_TRY(const bool folded, try_fold(node));
   if (folded) return {};
   const NodeImporter import = importer_of(node.op());

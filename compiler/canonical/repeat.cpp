@@ -139,6 +139,12 @@ Graph Roller::roll(const Run& run) const {
   const std::size_t second = run.start + run.period, end = run.start + run.count * run.period;
   std::set<std::string> names;
   for (const Value& value : result.values) names.insert(value.name);
+  std::set<std::string> operation_names;
+  for (const Operation& operation : result.operations) operation_names.insert(operation.name);
+  const auto operation_name = [&](std::string name) {
+    while (!operation_names.insert(name).second) name += "'";
+    return name;
+  };
   const auto new_value = [&](std::string name, const Shape& shape) {
     while (!names.insert(name).second) name += "'";
     result.values.push_back({name, shape, nullptr});
@@ -172,7 +178,7 @@ Graph Roller::roll(const Run& run) const {
     }
   for (std::size_t p = second; p < second + run.period; ++p) {
     Operation operation = at(p);
-    operation.name = common_name(at(p - run.period).name, operation.name);
+    operation.name = operation_name(common_name(at(p - run.period).name, operation.name));
     for (std::size_t index = 0; index < operation.operands.size(); ++index) {
       ValueId& operand = operation.operands[index];
       if (graph_.value(operand).is_parameter()) {
@@ -193,7 +199,7 @@ Graph Roller::roll(const Run& run) const {
     body.operations.push_back({static_cast<std::uint32_t>(result.operations.size()) - 1});
   }
   repeat.name = common_name(at(run.start).name, at(second).name);
-  repeat.name = repeat.name.substr(0, repeat.name.find('*')) + "repeat";
+  repeat.name = operation_name(repeat.name.substr(0, repeat.name.find('*')) + "repeat");
   const std::size_t last = end - run.period;
   for (const std::size_t offset : carried) {
     body.results.push_back(inside.at(at(second + offset).results[0]));

@@ -7,10 +7,10 @@
 namespace tw::compiler {
 namespace {
 
-// [B, H, N, d] (or transposed [B, H, d, N]) that is a [B, N, H * d] value with its heads split off; scales met on the way
-// are multiplied into `scale`.
+// [B, H, N, d] (or transposed [B, H, d, N]) that is a [B, N, H * d] value with its heads split off; scales met on the
+// way are multiplied into `scale`.
 struct Heads {
-  ValueId source;        // [B, N, H * d]
+  ValueId source;  // [B, N, H * d]
   std::int64_t heads = 0;
 };
 
@@ -39,12 +39,15 @@ ValueId strip_scale(const Rewriter& rewriter, ValueId value, double& scale) {
   return value;
 }
 
-// Follows scale, transpose to heads first (`wanted` permutation of [B, N, H, d]), scale, reshape from [B, N, H * d], scale.
-std::optional<Heads> heads_of(const Rewriter& rewriter, ValueId value, const std::vector<std::int64_t>& wanted, double& scale) {
+// Follows scale, transpose to heads first (`wanted` permutation of [B, N, H, d]), scale, reshape from [B, N, H * d],
+// scale.
+std::optional<Heads> heads_of(const Rewriter& rewriter, ValueId value, const std::vector<std::int64_t>& wanted,
+                              double& scale) {
   value = strip_scale(rewriter, value, scale);
   // A reshape that merges batch and heads ([B * H, N, d]) is looked through when the batch is one.
   if (const Operation* merged = rewriter.producer(value, OpKind::reshape))
-    if (rewriter.shape(value).size() == 3 && rewriter.shape(merged->operands[0]).size() == 4 && rewriter.shape(merged->operands[0])[0] == 1)
+    if (rewriter.shape(value).size() == 3 && rewriter.shape(merged->operands[0]).size() == 4 &&
+        rewriter.shape(merged->operands[0])[0] == 1)
       value = merged->operands[0];
   const Operation* permuted = rewriter.producer(value, OpKind::transpose);
   if (permuted == nullptr || permuted->attributes.permutation != wanted) return std::nullopt;
@@ -65,7 +68,9 @@ std::optional<Heads> heads_of(const Rewriter& rewriter, ValueId value, const std
 
 bool raise_attention(Rewriter& rewriter, OperationId id) {
   const Operation product = rewriter.operation(id);  // probabilities times values
-  if (product.kind != OpKind::matmul || product.operands.size() != 2 || product.attributes.transpose_a || product.attributes.transpose_b) return false;
+  if (product.kind != OpKind::matmul || product.operands.size() != 2 || product.attributes.transpose_a ||
+      product.attributes.transpose_b)
+    return false;
   const Operation* softmax = rewriter.producer(product.operands[0], OpKind::softmax);
   if (softmax == nullptr) return false;
   double scale = 1.0;
@@ -94,10 +99,13 @@ bool raise_attention(Rewriter& rewriter, OperationId id) {
   attributes.scale = scale;
   // Batches that broadcast (one learned query for all) stay as they are.
   const std::array shapes{rewriter.shape(q->source), rewriter.shape(k->source), rewriter.shape(v->source)};
-  if (!infer_shape({.kind = OpKind::attention, .name = product.name, .attributes = attributes}, shapes, {})) return false;
-  const ValueId raised = rewriter.insert(back_id, OpKind::attention, product.name + ".attention", {q->source, k->source, v->source}, attributes);
+  if (!infer_shape({.kind = OpKind::attention, .name = product.name, .attributes = attributes}, shapes, {}))
+    return false;
+  const ValueId raised = rewriter.insert(back_id, OpKind::attention, product.name + ".attention",
+                                         {q->source, k->source, v->source}, attributes);
   // Readers of the transposed result see it split again; their own reshape then merges with this one.
-  const ValueId split = rewriter.insert(back_id, OpKind::reshape, product.name + ".split", {raised}, {}, rewriter.shape(back.results[0]));
+  const ValueId split =
+      rewriter.insert(back_id, OpKind::reshape, product.name + ".split", {raised}, {}, rewriter.shape(back.results[0]));
   rewriter.replace_uses(back.results[0], split);
   return true;
 }

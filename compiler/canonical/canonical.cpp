@@ -12,10 +12,10 @@ namespace {
 
 // In order: what makes later patterns match comes first.
 constexpr std::array patterns{
-    Pattern{"fold constants", fold_constants},       Pattern{"drop identities", drop_identity},
-    Pattern{"merge views", merge_views},             Pattern{"raise layer norm", raise_layer_norm},
-    Pattern{"raise gelu", raise_gelu},               Pattern{"raise bias", raise_bias},
-    Pattern{"raise attention", raise_attention},     Pattern{"merge projections", merge_projections},
+    Pattern{"fold constants", fold_constants},   Pattern{"drop identities", drop_identity},
+    Pattern{"merge views", merge_views},         Pattern{"raise layer norm", raise_layer_norm},
+    Pattern{"raise gelu", raise_gelu},           Pattern{"raise bias", raise_bias},
+    Pattern{"raise attention", raise_attention}, Pattern{"merge projections", merge_projections},
 };
 
 bool apply_everywhere(Rewriter& rewriter, const Pattern& pattern) {

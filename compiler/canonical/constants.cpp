@@ -1,4 +1,5 @@
-// compiler/canonical/constants.cpp: folds operations whose operands are all parameters; drops operations that do nothing.
+// compiler/canonical/constants.cpp: folds operations whose operands are all parameters; drops operations that do
+// nothing.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -76,7 +77,8 @@ Compute compute_of(const Rewriter& rewriter, const Operation& operation) {
   const Shape shape = rewriter.shape(operation.results[0]);
   const Shape x = rewriter.shape(operation.operands[0]);
   switch (operation.kind) {
-    case OpKind::reshape: return [](Values in, std::span<float> out) { std::copy(in[0].begin(), in[0].end(), out.begin()); };
+    case OpKind::reshape:
+      return [](Values in, std::span<float> out) { std::copy(in[0].begin(), in[0].end(), out.begin()); };
     case OpKind::transpose: {
       std::vector<std::int64_t> strides;
       for (const std::int64_t axis : attributes.permutation) strides.push_back(row_major(x)[axis]);
@@ -117,7 +119,8 @@ Compute compute_of(const Rewriter& rewriter, const Operation& operation) {
         for (std::int64_t i = 0; i < rows; ++i)
           for (std::int64_t j = 0; j < columns; ++j) {
             double sum = in.size() > 2 ? in[2][j] : 0.0;
-            for (std::int64_t k = 0; k < inner; ++k) sum += static_cast<double>(in[0][i * inner + k]) * in[1][k * columns + j];
+            for (std::int64_t k = 0; k < inner; ++k)
+              sum += static_cast<double>(in[0][i * inner + k]) * in[1][k * columns + j];
             out[i * columns + j] = static_cast<float>(sum);
           }
       };
@@ -160,8 +163,9 @@ bool fold_constants(Rewriter& rewriter, OperationId id) {
   TensorSourcePtr source = computed_source(inputs, elements, compute);
   // Small results are computed now, so that later patterns can look at their numbers; large ones stay on demand.
   constexpr std::int64_t computed_now = 4096;
-  const bool elementwise = operation.kind == OpKind::unary || operation.kind == OpKind::binary || operation.kind == OpKind::reshape ||
-                           operation.kind == OpKind::expand || operation.kind == OpKind::transpose || operation.kind == OpKind::slice;
+  const bool elementwise = operation.kind == OpKind::unary || operation.kind == OpKind::binary ||
+                           operation.kind == OpKind::reshape || operation.kind == OpKind::expand ||
+                           operation.kind == OpKind::transpose || operation.kind == OpKind::slice;
   constexpr std::int64_t largest_uniform = 1 << 24;
   if (elements <= computed_now || (uniform && elementwise && elements <= largest_uniform)) {
     std::vector<float> values(static_cast<std::size_t>(elements));
@@ -183,10 +187,14 @@ bool drop_identity(Rewriter& rewriter, OperationId id) {
   switch (operation.kind) {
     case OpKind::reshape:
     case OpKind::expand: identity = rewriter.shape(x) == rewriter.shape(result); break;
-    case OpKind::slice: identity = rewriter.shape(x) == rewriter.shape(result) &&
-                                   std::all_of(operation.attributes.steps.begin(), operation.attributes.steps.end(), [](std::int64_t step) { return step == 1; });
+    case OpKind::slice:
+      identity = rewriter.shape(x) == rewriter.shape(result) &&
+                 std::all_of(operation.attributes.steps.begin(), operation.attributes.steps.end(),
+                             [](std::int64_t step) { return step == 1; });
       break;
-    case OpKind::transpose: identity = std::is_sorted(operation.attributes.permutation.begin(), operation.attributes.permutation.end()); break;
+    case OpKind::transpose:
+      identity = std::is_sorted(operation.attributes.permutation.begin(), operation.attributes.permutation.end());
+      break;
     case OpKind::concat: identity = operation.operands.size() == 1; break;
     case OpKind::reduce:
       identity = operation.attributes.keep_dims && rewriter.shape(x) == rewriter.shape(result);
@@ -194,8 +202,9 @@ bool drop_identity(Rewriter& rewriter, OperationId id) {
     case OpKind::binary: {
       const std::optional<float> b = rewriter.constant(operation.operands[1]);
       const Binary function = operation.attributes.binary;
-      const bool neutral = b && ((*b == 0 && (function == Binary::add || function == Binary::subtract)) ||
-                                 (*b == 1 && (function == Binary::multiply || function == Binary::divide || function == Binary::power)));
+      const bool neutral =
+          b && ((*b == 0 && (function == Binary::add || function == Binary::subtract)) ||
+                (*b == 1 && (function == Binary::multiply || function == Binary::divide || function == Binary::power)));
       identity = neutral && rewriter.shape(x) == rewriter.shape(result);
       break;
     }
@@ -216,8 +225,10 @@ bool merge_views(Rewriter& rewriter, OperationId id) {
   const ValueId x = first->operands[0];
   Attributes attributes;
   if (operation.kind == OpKind::transpose)
-    for (const std::int64_t axis : operation.attributes.permutation) attributes.permutation.push_back(first->attributes.permutation[axis]);
-  const ValueId merged = rewriter.insert(id, operation.kind, operation.name + ".merged", {x}, attributes, rewriter.shape(operation.results[0]));
+    for (const std::int64_t axis : operation.attributes.permutation)
+      attributes.permutation.push_back(first->attributes.permutation[axis]);
+  const ValueId merged = rewriter.insert(id, operation.kind, operation.name + ".merged", {x}, attributes,
+                                         rewriter.shape(operation.results[0]));
   rewriter.replace_uses(operation.results[0], merged);
   rewriter.erase(id);
   return true;

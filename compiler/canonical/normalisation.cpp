@@ -12,20 +12,24 @@ bool near(std::optional<float> value, double wanted) {
 }
 
 bool means_last_axis(const Rewriter& rewriter, const Operation* reduce, ValueId of) {
-  if (reduce == nullptr || reduce->attributes.reduction != Reduction::mean || reduce->operands[0] != of || !reduce->attributes.keep_dims) return false;
+  if (reduce == nullptr || reduce->attributes.reduction != Reduction::mean || reduce->operands[0] != of ||
+      !reduce->attributes.keep_dims)
+    return false;
   const auto last = static_cast<std::int64_t>(rewriter.shape(of).size()) - 1;
   return reduce->attributes.axes == std::vector<std::int64_t>{last};
 }
 
 // x * x, or x to the power 2.
 bool is_square_of(const Rewriter& rewriter, ValueId value, ValueId x) {
-  if (const Operation* product = rewriter.binary_producer(value, Binary::multiply)) return product->operands[0] == x && product->operands[1] == x;
+  if (const Operation* product = rewriter.binary_producer(value, Binary::multiply))
+    return product->operands[0] == x && product->operands[1] == x;
   const Operation* power = rewriter.binary_producer(value, Binary::power);
   return power != nullptr && power->operands[0] == x && near(rewriter.constant(power->operands[1]), 2.0);
 }
 
 bool is_cube_of(const Rewriter& rewriter, ValueId value, ValueId x) {
-  if (const Operation* power = rewriter.binary_producer(value, Binary::power)) return power->operands[0] == x && near(rewriter.constant(power->operands[1]), 3.0);
+  if (const Operation* power = rewriter.binary_producer(value, Binary::power))
+    return power->operands[0] == x && near(rewriter.constant(power->operands[1]), 3.0);
   const Operation* product = rewriter.binary_producer(value, Binary::multiply);
   if (product == nullptr) return false;
   return (product->operands[0] == x && is_square_of(rewriter, product->operands[1], x)) ||
@@ -40,20 +44,24 @@ struct Scaled {
 std::optional<Scaled> scaled(const Rewriter& rewriter, ValueId value) {
   if (const Operation* product = rewriter.binary_producer(value, Binary::multiply))
     for (int side = 0; side < 2; ++side)
-      if (const auto factor = rewriter.constant(product->operands[side])) return Scaled{*factor, product->operands[1 - side]};
+      if (const auto factor = rewriter.constant(product->operands[side]))
+        return Scaled{*factor, product->operands[1 - side]};
   if (const Operation* quotient = rewriter.binary_producer(value, Binary::divide))
-    if (const auto divisor = rewriter.constant(quotient->operands[1])) return Scaled{1.0 / *divisor, quotient->operands[0]};
+    if (const auto divisor = rewriter.constant(quotient->operands[1]))
+      return Scaled{1.0 / *divisor, quotient->operands[0]};
   return std::nullopt;
 }
 
 // All factors of a product of the tree under `value`, constants multiplied together.
-void factors_of(const Rewriter& rewriter, ValueId value, double& constant, std::vector<ValueId>& factors, int depth = 0) {
+void factors_of(const Rewriter& rewriter, ValueId value, double& constant, std::vector<ValueId>& factors,
+                int depth = 0) {
   if (const auto number = rewriter.constant(value)) {
     constant *= *number;
     return;
   }
   constexpr int deepest = 4;
-  if (const Operation* product = rewriter.binary_producer(value, Binary::multiply); product != nullptr && depth < deepest) {
+  if (const Operation* product = rewriter.binary_producer(value, Binary::multiply);
+      product != nullptr && depth < deepest) {
     factors_of(rewriter, product->operands[0], constant, factors, depth + 1);
     factors_of(rewriter, product->operands[1], constant, factors, depth + 1);
     return;
@@ -74,8 +82,10 @@ std::optional<std::pair<ValueId, bool>> one_plus(const Rewriter& rewriter, Value
   if (sum == nullptr) return std::nullopt;
   for (int side = 0; side < 2; ++side) {
     if (!near(rewriter.constant(sum->operands[side]), 1.0)) continue;
-    if (const Operation* tanh = rewriter.unary_producer(sum->operands[1 - side], Unary::tanh)) return std::pair{tanh->operands[0], true};
-    if (const Operation* erf = rewriter.unary_producer(sum->operands[1 - side], Unary::erf)) return std::pair{erf->operands[0], false};
+    if (const Operation* tanh = rewriter.unary_producer(sum->operands[1 - side], Unary::tanh))
+      return std::pair{tanh->operands[0], true};
+    if (const Operation* erf = rewriter.unary_producer(sum->operands[1 - side], Unary::erf))
+      return std::pair{erf->operands[0], false};
   }
   return std::nullopt;
 }
@@ -93,7 +103,8 @@ bool is_tanh_argument(const Rewriter& rewriter, ValueId value, ValueId x) {
     factors_of(rewriter, sum->operands[1 - side], constant, factors);
     if (std::fabs(constant - 0.044715) > 1e-4) continue;
     const bool cube = factors.size() == 1 && is_cube_of(rewriter, factors[0], x);
-    const bool three = factors.size() == 3 && std::all_of(factors.begin(), factors.end(), [&](ValueId factor) { return factor == x; });
+    const bool three =
+        factors.size() == 3 && std::all_of(factors.begin(), factors.end(), [&](ValueId factor) { return factor == x; });
     const bool square_and_x = factors.size() == 2 && ((factors[0] == x && is_square_of(rewriter, factors[1], x)) ||
                                                       (factors[1] == x && is_square_of(rewriter, factors[0], x)));
     if (cube || three || square_and_x) return true;
@@ -130,7 +141,8 @@ bool raise_layer_norm(Rewriter& rewriter, OperationId id) {
     if (!squares)
       if (const Operation* square = rewriter.producer(squared, OpKind::binary)) {
         const Operation* again = rewriter.binary_producer(square->operands[0], Binary::subtract);
-        squares = again != nullptr && again->operands == subtract->operands && is_square_of(rewriter, squared, square->operands[0]);
+        squares = again != nullptr && again->operands == subtract->operands &&
+                  is_square_of(rewriter, squared, square->operands[0]);
       }
     if (!squares || !means_last_axis(rewriter, variance, squared)) continue;
     const std::int64_t width = rewriter.shape(x).back();
@@ -149,10 +161,13 @@ bool raise_layer_norm(Rewriter& rewriter, OperationId id) {
       const bool no_gamma = wanted == Binary::multiply && user.attributes.binary == Binary::add;
       if (!no_gamma && user.attributes.binary != wanted) break;
       const ValueId factor = Rewriter::other(user, replaced);
-      const bool vector = rewriter.is_parameter(factor) && elements_of(rewriter.shape(factor)) == width && !rewriter.shape(factor).empty() && rewriter.shape(factor).back() == width;
+      const bool vector = rewriter.is_parameter(factor) && elements_of(rewriter.shape(factor)) == width &&
+                          !rewriter.shape(factor).empty() && rewriter.shape(factor).back() == width;
       if (!vector || rewriter.shape(user.results[0]) != rewriter.shape(x)) break;
-      if (no_gamma) operands.push_back(rewriter.add_parameter(quotient.name + ".gamma", {width}, uniform_source(1.0F, width)));
-      operands.push_back(rewriter.add_parameter(rewriter.graph().value(factor).name, {width}, rewriter.graph().value(factor).source));
+      if (no_gamma)
+        operands.push_back(rewriter.add_parameter(quotient.name + ".gamma", {width}, uniform_source(1.0F, width)));
+      operands.push_back(
+          rewriter.add_parameter(rewriter.graph().value(factor).name, {width}, rewriter.graph().value(factor).source));
       replaced = user.results[0];
       at = user_id;
       if (no_gamma) break;

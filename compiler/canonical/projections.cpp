@@ -13,7 +13,8 @@ bool is_projection(const Rewriter& rewriter, const Operation& operation) {
 }
 
 // [K, N1], [K, N2], ... side by side.
-TensorSourcePtr side_by_side(const std::vector<TensorSourcePtr>& sources, std::int64_t rows, const std::vector<std::int64_t>& columns) {
+TensorSourcePtr side_by_side(const std::vector<TensorSourcePtr>& sources, std::int64_t rows,
+                             const std::vector<std::int64_t>& columns) {
   std::vector<std::pair<TensorSourcePtr, std::int64_t>> inputs;
   std::int64_t total = 0;
   for (std::size_t i = 0; i < sources.size(); ++i) {
@@ -39,12 +40,16 @@ bool raise_bias(Rewriter& rewriter, OperationId id) {
     if (matmul == nullptr || matmul->operands.size() > 2 || !rewriter.used_once(product)) continue;
     if (!rewriter.is_parameter(matmul->operands[1]) || rewriter.shape(matmul->operands[1]).size() != 2) continue;
     const Shape& shape = rewriter.shape(product);
-    if (!rewriter.is_parameter(bias) || rewriter.shape(bias).empty() || elements_of(rewriter.shape(bias)) != shape.back() || rewriter.shape(bias).back() != shape.back()) continue;
+    if (!rewriter.is_parameter(bias) || rewriter.shape(bias).empty() ||
+        elements_of(rewriter.shape(bias)) != shape.back() || rewriter.shape(bias).back() != shape.back())
+      continue;
     if (rewriter.shape(add.results[0]) != shape) continue;
     const Operation made = *matmul;
     const OperationId old = *rewriter.producer_id(product);
-    const ValueId vector = rewriter.add_parameter(rewriter.graph().value(bias).name, {shape.back()}, rewriter.graph().value(bias).source);
-    const ValueId raised = rewriter.insert(id, OpKind::matmul, made.name + ".biased", {made.operands[0], made.operands[1], vector}, made.attributes);
+    const ValueId vector =
+        rewriter.add_parameter(rewriter.graph().value(bias).name, {shape.back()}, rewriter.graph().value(bias).source);
+    const ValueId raised = rewriter.insert(id, OpKind::matmul, made.name + ".biased",
+                                           {made.operands[0], made.operands[1], vector}, made.attributes);
     rewriter.replace_uses(add.results[0], raised);
     rewriter.erase(id);
     rewriter.erase(old);
@@ -60,7 +65,9 @@ bool merge_projections(Rewriter& rewriter, OperationId id) {
   std::vector<OperationId> members;
   for (const OperationId user : rewriter.users(first.operands[0])) {
     const Operation& other = rewriter.operation(user);
-    if (!is_projection(rewriter, other) || other.operands[0] != first.operands[0] || other.operands.size() != first.operands.size()) continue;
+    if (!is_projection(rewriter, other) || other.operands[0] != first.operands[0] ||
+        other.operands.size() != first.operands.size())
+      continue;
     if (other.operands.size() > 2 && !rewriter.is_parameter(other.operands[2])) continue;
     members.push_back(user);
   }
@@ -77,8 +84,10 @@ bool merge_projections(Rewriter& rewriter, OperationId id) {
     total += columns.back();
   }
   const std::int64_t inner = rewriter.shape(first.operands[1])[0];
-  std::vector<ValueId> operands{first.operands[0], rewriter.add_parameter(first.name + ".merged.weight", {inner, total}, side_by_side(weights, inner, columns))};
-  if (!biases.empty()) operands.push_back(rewriter.add_parameter(first.name + ".merged.bias", {total}, side_by_side(biases, 1, columns)));
+  std::vector<ValueId> operands{first.operands[0], rewriter.add_parameter(first.name + ".merged.weight", {inner, total},
+                                                                          side_by_side(weights, inner, columns))};
+  if (!biases.empty())
+    operands.push_back(rewriter.add_parameter(first.name + ".merged.bias", {total}, side_by_side(biases, 1, columns)));
   const ValueId merged = rewriter.insert(id, OpKind::matmul, first.name + ".merged", operands);
   std::int64_t start = 0;
   for (std::size_t i = 0; i < members.size(); ++i) {

@@ -30,7 +30,8 @@ class Roller {
         const std::optional<Run> run = run_at(start, period);
         if (!run) continue;
         const auto rank = [](const Run& r) {
-          return std::tuple{r.rolled(), r.count, std::numeric_limits<std::size_t>::max() - r.carried, std::numeric_limits<std::size_t>::max() - r.start};
+          return std::tuple{r.rolled(), r.count, std::numeric_limits<std::size_t>::max() - r.carried,
+                            std::numeric_limits<std::size_t>::max() - r.start};
         };
         if (!best || rank(*run) > rank(*best)) best = run;
       }
@@ -47,12 +48,14 @@ class Roller {
   }
 
   bool same_operation(const Operation& a, const Operation& b) const {
-    if (a.kind != b.kind || a.kind == OpKind::repeat || a.operands.size() != b.operands.size() || !(a.attributes == b.attributes)) return false;
+    if (a.kind != b.kind || a.kind == OpKind::repeat || a.operands.size() != b.operands.size() ||
+        !(a.attributes == b.attributes))
+      return false;
     return graph_.value(a.results[0]).shape == graph_.value(b.results[0]).shape;
   }
 
-  // Position p of one layer against p + period of the next; `first`: p lies in the run's first layer, whose operands from
-  // outside stand for carried values.
+  // Position p of one layer against p + period of the next; `first`: p lies in the run's first layer, whose operands
+  // from outside stand for carried values.
   bool same(std::size_t p, std::size_t period, std::size_t start, bool first) const {
     const Operation &a = at(p), &b = at(p + period);
     if (!same_operation(a, b)) return false;
@@ -78,7 +81,8 @@ class Roller {
     Run run{start, period, 2, 0};
     while (start + (run.count + 1) * period <= list_.size()) {
       bool matches = true;
-      for (std::size_t p = start + (run.count - 1) * period; matches && p < start + run.count * period; ++p) matches = same(p, period, start, false);
+      for (std::size_t p = start + (run.count - 1) * period; matches && p < start + run.count * period; ++p)
+        matches = same(p, period, start, false);
       if (!matches) break;
       ++run.count;
     }
@@ -88,8 +92,8 @@ class Roller {
     return run;
   }
 
-  // Offsets of the operations whose results go from layer to layer. Nothing when the run cannot be rolled: a value of an
-  // inner layer is read from outside, or one value of the first layer stands for two different beginnings.
+  // Offsets of the operations whose results go from layer to layer. Nothing when the run cannot be rolled: a value of
+  // an inner layer is read from outside, or one value of the first layer stands for two different beginnings.
   std::optional<std::set<std::size_t>> carried_of(const Run& run) const {
     std::set<std::size_t> carried;
     std::map<std::size_t, ValueId> initial;
@@ -158,13 +162,16 @@ Graph Roller::roll(const Run& run) const {
   std::map<ValueId, ValueId> inside;  // values as the second layer names them -> body values
   for (const std::size_t offset : carried) {
     const ValueId previous = at(run.start + offset).results[0];
-    const ValueId argument = new_value(common_name(graph_.value(previous).name, graph_.value(at(second + offset).results[0]).name) + ".in", graph_.value(previous).shape);
+    const ValueId argument =
+        new_value(common_name(graph_.value(previous).name, graph_.value(at(second + offset).results[0]).name) + ".in",
+                  graph_.value(previous).shape);
     inside[previous] = argument;
     body.arguments.push_back(argument);
     // Its beginning is what the first layer reads in its place.
     for (std::size_t p = second; p < second + run.period; ++p)
       for (std::size_t index = 0; index < at(p).operands.size(); ++index)
-        if (at(p).operands[index] == previous && repeat.operands.size() < body.arguments.size()) repeat.operands.push_back(at(p - run.period).operands[index]);
+        if (at(p).operands[index] == previous && repeat.operands.size() < body.arguments.size())
+          repeat.operands.push_back(at(p - run.period).operands[index]);
   }
   // Invariants: computed outside, read by every layer alike.
   for (std::size_t p = second; p < second + run.period; ++p)
@@ -183,8 +190,10 @@ Graph Roller::roll(const Run& run) const {
       ValueId& operand = operation.operands[index];
       if (graph_.value(operand).is_parameter()) {
         std::vector<ValueId> members;
-        for (std::size_t layer = 0; layer < run.count; ++layer) members.push_back(at(p - run.period + layer * run.period).operands[index]);
-        const ValueId argument = new_value(common_name(graph_.value(members[0]).name, graph_.value(members[1]).name), graph_.value(operand).shape);
+        for (std::size_t layer = 0; layer < run.count; ++layer)
+          members.push_back(at(p - run.period + layer * run.period).operands[index]);
+        const ValueId argument = new_value(common_name(graph_.value(members[0]).name, graph_.value(members[1]).name),
+                                           graph_.value(operand).shape);
         body.arguments.push_back(argument);
         repeat.sequences.push_back(std::move(members));
         operand = argument;
@@ -192,7 +201,9 @@ Graph Roller::roll(const Run& run) const {
         operand = inside.at(operand);
       }
     }
-    const ValueId made = new_value(common_name(graph_.value(at(p - run.period).results[0]).name, graph_.value(at(p).results[0]).name), graph_.value(at(p).results[0]).shape);
+    const ValueId made =
+        new_value(common_name(graph_.value(at(p - run.period).results[0]).name, graph_.value(at(p).results[0]).name),
+                  graph_.value(at(p).results[0]).shape);
     inside[at(p).results[0]] = made;
     operation.results = {made};
     result.operations.push_back(std::move(operation));

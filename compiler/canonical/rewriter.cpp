@@ -82,7 +82,8 @@ ValueId Rewriter::insert(OperationId before, OpKind kind, const std::string& nam
                          Attributes attributes, const Shape& wanted) {
   std::string unique = name;
   for (int number = 2; !operation_names_.insert(unique).second; ++number) unique = name + "." + std::to_string(number);
-  Operation operation{.kind = kind, .name = std::move(unique), .operands = std::move(operands), .attributes = std::move(attributes)};
+  Operation operation{
+      .kind = kind, .name = std::move(unique), .operands = std::move(operands), .attributes = std::move(attributes)};
   std::vector<Shape> shapes;
   for (const ValueId operand : operation.operands) shapes.push_back(shape(operand));
   Result<Shape> inferred = infer_shape(operation, shapes, wanted);
@@ -116,7 +117,8 @@ void Rewriter::remove_dead() {
   std::vector<OperationId> kept;
   for (auto at = list.rbegin(); at != list.rend(); ++at) {
     const Operation& operation = graph_.operation(*at);
-    if (std::none_of(operation.results.begin(), operation.results.end(), [&](ValueId result) { return read.contains(result); })) {
+    if (std::none_of(operation.results.begin(), operation.results.end(),
+                     [&](ValueId result) { return read.contains(result); })) {
       operation_names_.erase(operation.name);
       continue;
     }

@@ -27,7 +27,7 @@ class Rewriter {
   const Operation* binary_producer(ValueId id, Binary function) const;
   const Operation* unary_producer(ValueId id, Unary function) const;
   const std::vector<OperationId>& users(ValueId id) const;
-  bool used_once(ValueId id) const;       // and not an output
+  bool used_once(ValueId id) const;  // and not an output
   bool is_parameter(ValueId id) const { return graph_.value(id).is_parameter(); }
   // The one number that a parameter holds everywhere.
   std::optional<float> constant(ValueId id) const;

@@ -34,7 +34,8 @@ PlacementProblem placement_problem(const Lowered& lowered, const hw::Machine& ma
     return static_cast<std::int32_t>(problem.requests.size()) - 1;
   };
   const std::int32_t code = add_fixed("code and exchange rows", code_start(machine), code_bytes, true);
-  PlacementRequest packets{.name = "host packets", .bytes = packet_bytes, .alignment_bytes = 8, .first = 0, .last = stages};
+  PlacementRequest packets{
+      .name = "host packets", .bytes = packet_bytes, .alignment_bytes = 8, .first = 0, .last = stages};
   problem.requests.push_back(std::move(packets));
   add_fixed("support, stack and worker state", sram.base_bytes,
             sram.loader_bytes + sram.worker_state_bytes + machine.code.support_bytes, false);
@@ -44,7 +45,8 @@ PlacementProblem placement_problem(const Lowered& lowered, const hw::Machine& ma
   std::vector<bool> exchanged(lowered.buffers.size(), false);
   for (const auto& [a, b] : lowered.separate) problem.separate.emplace_back(a, b);
   for (const Stage& stage : lowered.stages)
-    for (const StageTransfer& transfer : stage.transfers) exchanged[transfer.source] = exchanged[transfer.target] = true;
+    for (const StageTransfer& transfer : stage.transfers)
+      exchanged[transfer.source] = exchanged[transfer.target] = true;
   for (const auto& bound : lowered.bindings) exchanged[bound.buffer] = true;
   for (std::size_t index = 0; index < exchanged.size(); ++index)
     if (exchanged[index]) problem.separate.emplace_back(static_cast<std::int32_t>(index), code);

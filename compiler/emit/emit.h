@@ -16,10 +16,10 @@ namespace tw::compiler {
 
 // Where everything lies: one address for each buffer, the same on every tile that has it.
 struct Addresses {
-  std::vector<std::uint32_t> buffer;       // by BufferId
-  std::uint32_t code = 0;                  // kernels, supervisor program and rows of every tile start here
-  std::uint32_t code_limit_bytes = 0;      // room for them
-  std::uint32_t packets = 0;               // host packet headers
+  std::vector<std::uint32_t> buffer;   // by BufferId
+  std::uint32_t code = 0;              // kernels, supervisor program and rows of every tile start here
+  std::uint32_t code_limit_bytes = 0;  // room for them
+  std::uint32_t packets = 0;           // host packet headers
   std::uint32_t support = 0;
 };
 
@@ -38,7 +38,7 @@ Result<StageRows> encode_stage(const Stage& stage, const Lowered& lowered, const
 
 // Bytes that kernels (families and specialised entries) take on a tile, and the entry address of each kernel there.
 struct KernelArea {
-  std::vector<hw::KernelEntry> entries;    // addresses from the start of the code area
+  std::vector<hw::KernelEntry> entries;  // addresses from the start of the code area
   std::uint32_t bytes = 0;
 };
 KernelArea kernel_area(const Lowered& lowered, std::uint32_t tile, const std::vector<std::int32_t>& kernels,
@@ -55,8 +55,8 @@ std::vector<HostPacket> host_packets(const hw::Binding& binding, int block, std:
 // Everything that the code generator of one tile needs.
 struct TileCode {
   hw::TileProgram program;
-  std::uint32_t table_bytes = 0;           // exchange rows
-  std::uint32_t used_bytes = 0;            // kernels, program and rows
+  std::uint32_t table_bytes = 0;  // exchange rows
+  std::uint32_t used_bytes = 0;   // kernels, program and rows
 };
 Result<TileCode> generate_tile(std::uint32_t tile, const Lowered& lowered, const Addresses& addresses,
                                const std::vector<hw::Binding>& bindings, const std::vector<StageRows>& rows,

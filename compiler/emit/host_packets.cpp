@@ -7,8 +7,8 @@
 namespace tw::compiler {
 namespace {
 
-constexpr std::uint64_t host_page_bytes = 4096;      // a transfer may not cross a page
-constexpr std::uint32_t granule_bytes = 64;          // of long packets
+constexpr std::uint64_t host_page_bytes = 4096;  // a transfer may not cross a page
+constexpr std::uint32_t granule_bytes = 64;      // of long packets
 constexpr std::uint32_t longest_incoming_bytes = 1024, longest_outgoing_bytes = 256;
 constexpr std::uint32_t incoming_short = 0xcc000200, incoming_long = 0xec000200;
 constexpr std::uint32_t outgoing_short = 0x80000000, outgoing_long = 0xa0000000;
@@ -34,8 +34,8 @@ std::vector<HostPacket> host_packets(const hw::Binding& binding, int block, std:
     const bool is_long = bytes >= granule_bytes;
     if (is_long) bytes = bytes / granule_bytes * granule_bytes;
     HostPacket packet;
-    const std::uint32_t kind = binding.input ? (is_long ? incoming_long : incoming_short)
-                                             : (is_long ? outgoing_long : outgoing_short);
+    const std::uint32_t kind =
+        binding.input ? (is_long ? incoming_long : incoming_short) : (is_long ? outgoing_long : outgoing_short);
     packet.word0 = kind + route + (binding.input ? (address - machine.sram.host_window_base_bytes) >> 5 : 0);
     packet.word1 = route_bit + (static_cast<std::uint32_t>(host >> (is_long ? 6 : 2)) << 4) +
                    (is_long ? bytes / granule_bytes % 16 : bytes / 4);

@@ -31,7 +31,8 @@ std::vector<std::int64_t> stored_flats(const std::vector<hw::ViewDim>& dims, con
   return flats;
 }
 
-void pack_weights(const PackJob& job, const PackTarget& target, std::span<const float> values, std::span<std::byte> out) {
+void pack_weights(const PackJob& job, const PackTarget& target, std::span<const float> values,
+                  std::span<std::byte> out) {
   const std::int64_t g = hw::panel_width(job.format);
   const std::int64_t panels_inner = (target.inner_end - target.inner_begin) / g;
   const auto inner = stored_flats(job.view.row_dims, job.inner_groups, target.inner_begin, target.inner_end);
@@ -45,13 +46,15 @@ void pack_weights(const PackJob& job, const PackTarget& target, std::span<const 
         const std::int64_t at_inner = inner[inner0 + k], at_column = columns[column0 + j];
         panel[j * g + k] = at_inner < 0 || at_column < 0 ? 0.0F : values[job.view.offset + at_inner + at_column];
       }
-    hw::encode(job.format, panel, job.scale_exponent, out.subspan(static_cast<std::size_t>(p - target.row_begin) * panel_bytes, panel_bytes));
+    hw::encode(job.format, panel, job.scale_exponent,
+               out.subspan(static_cast<std::size_t>(p - target.row_begin) * panel_bytes, panel_bytes));
   }
 }
 
-void pack_panels(const PackJob& job, const PackTarget& target, std::span<const float> values, std::span<std::byte> out) {
-  const std::int64_t width = job.kind == PackKind::vector ? target.column_end - target.column_begin
-                                                          : hw::panel_width(job.format);
+void pack_panels(const PackJob& job, const PackTarget& target, std::span<const float> values,
+                 std::span<std::byte> out) {
+  const std::int64_t width =
+      job.kind == PackKind::vector ? target.column_end - target.column_begin : hw::panel_width(job.format);
   const std::int64_t rows = target.row_end - target.row_begin;
   const auto columns = stored_flats(job.view.column_dims, job.groups, target.column_begin, target.column_end);
   std::vector<float> block(static_cast<std::size_t>(rows) * columns.size(), 0.0F);
@@ -69,14 +72,16 @@ Status pack_parameters(const Graph& graph, const Lowered& lowered, const Address
                        const hw::Machine& machine, std::vector<hw::ParameterImage>& images, bool with_data,
                        const Progress& progress) {
   // Image of a tile: the static parameters, then the records of each Repeat; index [set][tile].
-  std::vector<std::vector<std::int32_t>> image_of(1 + lowered.repeats.size(), std::vector<std::int32_t>(machine.tiles, -1));
+  std::vector<std::vector<std::int32_t>> image_of(1 + lowered.repeats.size(),
+                                                  std::vector<std::int32_t>(machine.tiles, -1));
   for (std::size_t set = 0; set < image_of.size(); ++set) {
     const BufferId buffer = set == 0 ? lowered.parameters : lowered.repeats[set - 1].records;
     const std::uint32_t bytes = lowered.buffers[buffer].max_bytes();
     if (bytes == 0) continue;
     for (int tile = 0; tile < machine.tiles; ++tile) {
       image_of[set][tile] = static_cast<std::int32_t>(images.size());
-      hw::ParameterImage image{.tile = static_cast<std::uint32_t>(tile), .address_bytes = addresses.buffer[buffer], .bytes = bytes};
+      hw::ParameterImage image{
+          .tile = static_cast<std::uint32_t>(tile), .address_bytes = addresses.buffer[buffer], .bytes = bytes};
       if (with_data) image.data.resize(bytes);
       images.push_back(std::move(image));
     }

@@ -15,8 +15,10 @@ std::vector<Transfer> resolve(const Stage& stage, const Addresses& addresses) {
   for (const StageTransfer& from : stage.transfers) {
     // Relocated sends count from the current record, whose address is in OUTGOING_BASE.
     const std::uint32_t base = stage.moving_sources ? 0 : addresses.buffer[from.source];
-    Transfer transfer{.source = {from.source_tile}, .address_bytes = base + from.source_offset_bytes,
-                      .words = from.bytes / 4, .destinations = {}};
+    Transfer transfer{.source = {from.source_tile},
+                      .address_bytes = base + from.source_offset_bytes,
+                      .words = from.bytes / 4,
+                      .destinations = {}};
     for (const auto& [tile, offset] : from.targets)
       transfer.destinations.push_back({{tile}, addresses.buffer[from.target] + offset});
     transfers.push_back(std::move(transfer));
@@ -43,8 +45,8 @@ Result<StageRows> encode_stage(const Stage& stage, const Lowered& lowered, const
       return tl::unexpected(std::move(encoded).error());
     }
     const auto decoded = hw::decode_row(*encoded);
-    TW_CHECK(decoded && hw::equivalent(decoded->schedule, row), "row of tile {} in {} {} does not decode to its schedule",
-             tile, stage.info.operation, stage.info.what);
+    TW_CHECK(decoded && hw::equivalent(decoded->schedule, row),
+             "row of tile {} in {} {} does not decode to its schedule", tile, stage.info.operation, stage.info.what);
     rows[tile] = *std::move(encoded);
   }
   return rows;

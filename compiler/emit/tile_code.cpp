@@ -15,7 +15,7 @@ namespace {
 constexpr int return_register = 10, counter_register = 12, record_register = 13, zero_register = 15;
 constexpr int scratch_register = 9;
 constexpr int sync_host = 15;
-constexpr std::int32_t largest_add = 32764;   // add takes a signed 16-bit immediate
+constexpr std::int32_t largest_add = 32764;  // add takes a signed 16-bit immediate
 
 class Writer {
  public:
@@ -235,7 +235,8 @@ Result<TileCode> generate_tile(std::uint32_t tile, const Lowered& lowered, const
     if (code.program.code.size() % 2 != 0) code.program.code.push_back(nop);
     const std::vector<std::uint32_t>& row = rows[index][tile];
     code.program.origins.push_back({static_cast<std::uint32_t>(code.program.code.size()),
-                                    static_cast<std::uint32_t>(row.size()), {static_cast<std::uint32_t>(index)}});
+                                    static_cast<std::uint32_t>(row.size()),
+                                    {static_cast<std::uint32_t>(index)}});
     code.program.code.insert(code.program.code.end(), row.begin(), row.end());
     code.table_bytes += static_cast<std::uint32_t>(row.size()) * 4;
   }

@@ -29,7 +29,8 @@ ValueId GraphBuilder::parameter(const std::string& name, Shape shape, TensorSour
   return add_value(name, std::move(shape), std::move(source));
 }
 
-ValueId GraphBuilder::add(OpKind kind, const std::string& name, std::vector<ValueId> operands, Attributes attributes, Shape wanted) {
+ValueId GraphBuilder::add(OpKind kind, const std::string& name, std::vector<ValueId> operands, Attributes attributes,
+                          Shape wanted) {
   Operation operation{.kind = kind, .name = name, .operands = std::move(operands), .attributes = std::move(attributes)};
   std::vector<Shape> shapes;
   for (const ValueId operand : operation.operands) shapes.push_back(shape(operand));
@@ -42,7 +43,8 @@ ValueId GraphBuilder::add(OpKind kind, const std::string& name, std::vector<Valu
   return result;
 }
 
-ValueId GraphBuilder::attention(const std::string& name, ValueId q, ValueId k, ValueId v, std::int64_t heads, double scale, bool causal) {
+ValueId GraphBuilder::attention(const std::string& name, ValueId q, ValueId k, ValueId v, std::int64_t heads,
+                                double scale, bool causal) {
   Attributes attributes;
   attributes.heads = heads;
   attributes.scale = scale;
@@ -74,7 +76,8 @@ ValueId GraphBuilder::binary(const std::string& name, Binary function, ValueId a
   return add(OpKind::binary, name, {a, b}, attributes);
 }
 
-ValueId GraphBuilder::reduce(const std::string& name, Reduction function, ValueId x, std::vector<std::int64_t> axes, bool keep_dims) {
+ValueId GraphBuilder::reduce(const std::string& name, Reduction function, ValueId x, std::vector<std::int64_t> axes,
+                             bool keep_dims) {
   Attributes attributes;
   attributes.reduction = function;
   attributes.axes = std::move(axes);
@@ -88,7 +91,8 @@ ValueId GraphBuilder::transpose(const std::string& name, ValueId x, std::vector<
   return add(OpKind::transpose, name, {x}, attributes);
 }
 
-ValueId GraphBuilder::slice(const std::string& name, ValueId x, std::vector<std::int64_t> starts, std::vector<std::int64_t> steps, Shape sizes) {
+ValueId GraphBuilder::slice(const std::string& name, ValueId x, std::vector<std::int64_t> starts,
+                            std::vector<std::int64_t> steps, Shape sizes) {
   Attributes attributes;
   attributes.starts = std::move(starts);
   attributes.steps = std::move(steps);

@@ -111,7 +111,8 @@ class UniformSource final : public TensorSource {
 
 class NormalSource final : public TensorSource {
  public:
-  NormalSource(std::uint64_t stream, float mean, float deviation) : stream_(stream), mean_(mean), deviation_(deviation) {}
+  NormalSource(std::uint64_t stream, float mean, float deviation)
+      : stream_(stream), mean_(mean), deviation_(deviation) {}
   Status read(std::span<float> out) const override {
     fill_normal(stream_, 0, mean_, deviation_, out);
     return {};
@@ -142,7 +143,8 @@ class ComputedSource final : public TensorSource {
   Compute compute_;
 };
 
-std::int64_t count_of(const Graph& graph, const Region& region, const std::function<std::int64_t(const Operation&)>& of) {
+std::int64_t count_of(const Graph& graph, const Region& region,
+                      const std::function<std::int64_t(const Operation&)>& of) {
   std::int64_t total = 0;
   for (const OperationId id : region.operations) {
     const Operation& operation = graph.operation(id);

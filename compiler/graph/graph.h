@@ -19,7 +19,7 @@ namespace tw::compiler {
 
 using Shape = std::vector<std::int64_t>;
 std::int64_t elements_of(const Shape& shape);
-std::string to_string(const Shape& shape);   // "[1,729,1152]"
+std::string to_string(const Shape& shape);  // "[1,729,1152]"
 
 // Operations after canonicalisation. Semantics and shapes: compiler/graph/operation_table.h and docs/graph.md.
 enum class OpKind : std::uint8_t {
@@ -59,12 +59,12 @@ struct Attributes {
   Unary unary = Unary::relu;
   Binary binary = Binary::add;
   Reduction reduction = Reduction::mean;
-  std::vector<std::int64_t> axes;        // reduce; sorted, non-negative
+  std::vector<std::int64_t> axes;  // reduce; sorted, non-negative
   bool keep_dims = true;
-  std::vector<std::int64_t> permutation; // transpose
+  std::vector<std::int64_t> permutation;    // transpose
   std::vector<std::int64_t> starts, steps;  // slice, one per axis
-  std::int64_t axis = 0;                 // concat
-  std::int64_t count = 1;                // repeat
+  std::int64_t axis = 0;                    // concat
+  std::int64_t count = 1;                   // repeat
   friend bool operator==(const Attributes&, const Attributes&) = default;
 };
 
@@ -88,7 +88,7 @@ TensorSourcePtr computed_source(std::vector<std::pair<TensorSourcePtr, std::int6
                                 std::function<void(std::span<const std::vector<float>>, std::span<float>)> compute);
 
 struct Value {
-  std::string name;        // unique within the graph
+  std::string name;  // unique within the graph
   Shape shape;
   TensorSourcePtr source;  // set: this value is a parameter (constant)
   bool is_parameter() const { return source != nullptr; }
@@ -96,20 +96,20 @@ struct Value {
 
 struct Operation {
   OpKind kind = OpKind::unary;
-  std::string name;                   // unique; from the ONNX node that it comes from
-  std::vector<ValueId> operands;      // a missing optional operand in the middle is not possible: see has_* below
+  std::string name;               // unique; from the ONNX node that it comes from
+  std::vector<ValueId> operands;  // a missing optional operand in the middle is not possible: see has_* below
   std::vector<ValueId> results;
   Attributes attributes;
   // repeat only. operands = initial carried values, then invariants. Body arguments = carried, invariants, iterated.
   // Body results = next carried values; the operation's results = final carried values.
-  std::int32_t body = -1;                          // index into Graph::regions
-  std::int32_t carried = 0;                        // number of carried values
-  std::vector<std::vector<ValueId>> sequences;     // per iterated body argument: one parameter per iteration
+  std::int32_t body = -1;                       // index into Graph::regions
+  std::int32_t carried = 0;                     // number of carried values
+  std::vector<std::vector<ValueId>> sequences;  // per iterated body argument: one parameter per iteration
 };
 
 struct Region {
   std::vector<ValueId> arguments;
-  std::vector<OperationId> operations;   // in execution order
+  std::vector<OperationId> operations;  // in execution order
   std::vector<ValueId> results;
 };
 
@@ -117,8 +117,8 @@ struct Graph {
   std::string name;
   std::vector<Value> values;
   std::vector<Operation> operations;
-  std::vector<Region> regions;           // regions[0] is the main one: arguments = inputs, results = outputs
-  std::vector<std::string> output_names; // of regions[0].results, as in the model (a value may be output twice)
+  std::vector<Region> regions;            // regions[0] is the main one: arguments = inputs, results = outputs
+  std::vector<std::string> output_names;  // of regions[0].results, as in the model (a value may be output twice)
 
   const Region& main() const { return regions.front(); }
   const Value& value(ValueId id) const { return values[id.value]; }

@@ -9,7 +9,8 @@ namespace tw::compiler {
 namespace {
 
 tl::unexpected<Error> bad(const Operation& operation, std::string what) {
-  return fail(ErrorKind::bad_input, fmt::format("operation \"{}\" ({}): {}", operation.name, name_of(operation.kind), what),
+  return fail(ErrorKind::bad_input,
+              fmt::format("operation \"{}\" ({}): {}", operation.name, name_of(operation.kind), what),
               {{"node", operation.name}});
 }
 
@@ -19,7 +20,8 @@ Result<Shape> broadcast(const Operation& operation, const Shape& a, const Shape&
     const std::size_t from_end = result.size() - axis;
     const std::int64_t da = from_end <= a.size() ? a[a.size() - from_end] : 1;
     const std::int64_t db = from_end <= b.size() ? b[b.size() - from_end] : 1;
-    if (da != db && da != 1 && db != 1) return bad(operation, fmt::format("{} and {} do not broadcast", to_string(a), to_string(b)));
+    if (da != db && da != 1 && db != 1)
+      return bad(operation, fmt::format("{} and {} do not broadcast", to_string(a), to_string(b)));
     result[axis] = da == 1 ? db : da;
   }
   return result;
@@ -27,11 +29,13 @@ Result<Shape> broadcast(const Operation& operation, const Shape& a, const Shape&
 
 Result<Shape> matmul_shape(const Operation& operation, std::span<const Shape> operands) {
   Shape a = operands[0], b = operands[1];
-  if (a.size() < 2 || b.size() < 2) return bad(operation, "operands need two axes at least; vectors are reshaped on import");
+  if (a.size() < 2 || b.size() < 2)
+    return bad(operation, "operands need two axes at least; vectors are reshaped on import");
   if (operation.attributes.transpose_a) std::swap(a[a.size() - 1], a[a.size() - 2]);
   if (operation.attributes.transpose_b) std::swap(b[b.size() - 1], b[b.size() - 2]);
   if (a.back() != b[b.size() - 2])
-    return bad(operation, fmt::format("inner extents differ: {} and {}", to_string(operands[0]), to_string(operands[1])));
+    return bad(operation,
+               fmt::format("inner extents differ: {} and {}", to_string(operands[0]), to_string(operands[1])));
   const Shape batch_a(a.begin(), a.end() - 2), batch_b(b.begin(), b.end() - 2);
   auto result = broadcast(operation, batch_a, batch_b);
   if (!result) return result;
@@ -47,7 +51,8 @@ Result<Shape> attention_shape(const Operation& operation, std::span<const Shape>
   const std::int64_t heads = operation.attributes.heads;
   if (q.size() != 3 || k.size() != 3 || v.size() != 3) return bad(operation, "q, k and v need three axes");
   if (q[0] != k[0] || k[0] != v[0] || k[1] != v[1] || q[2] != k[2] || heads < 1 || q[2] % heads || v[2] % heads)
-    return bad(operation, fmt::format("q {}, k {}, v {} with {} heads do not belong together", to_string(q), to_string(k), to_string(v), heads));
+    return bad(operation, fmt::format("q {}, k {}, v {} with {} heads do not belong together", to_string(q),
+                                      to_string(k), to_string(v), heads));
   return Shape{q[0], q[1], v[2]};
 }
 
@@ -58,7 +63,8 @@ Result<Shape> infer_shape(const Operation& operation, std::span<const Shape> ope
   const std::size_t least = operation.kind == OpKind::matmul || operation.kind == OpKind::binary ? 2
                             : operation.kind == OpKind::attention                                ? 3
                                                                                                  : 1;
-  if (operands.size() < least) return bad(operation, fmt::format("{} operands, at least {} are needed", operands.size(), least));
+  if (operands.size() < least)
+    return bad(operation, fmt::format("{} operands, at least {} are needed", operands.size(), least));
   const Shape& x = operands[0];
   switch (operation.kind) {
     case OpKind::matmul: return matmul_shape(operation, operands);
@@ -75,20 +81,23 @@ Result<Shape> infer_shape(const Operation& operation, std::span<const Shape> ope
     case OpKind::reduce: {
       Shape result;
       for (std::size_t axis = 0; axis < x.size(); ++axis) {
-        const bool reduced = std::find(attributes.axes.begin(), attributes.axes.end(), static_cast<std::int64_t>(axis)) != attributes.axes.end();
+        const bool reduced = std::find(attributes.axes.begin(), attributes.axes.end(),
+                                       static_cast<std::int64_t>(axis)) != attributes.axes.end();
         if (!reduced) result.push_back(x[axis]);
         if (reduced && attributes.keep_dims) result.push_back(1);
       }
       return result;
     }
     case OpKind::reshape:
-      if (elements_of(x) != elements_of(wanted)) return bad(operation, fmt::format("{} to {}", to_string(x), to_string(wanted)));
+      if (elements_of(x) != elements_of(wanted))
+        return bad(operation, fmt::format("{} to {}", to_string(x), to_string(wanted)));
       return wanted;
     case OpKind::transpose: {
       if (attributes.permutation.size() != x.size()) return bad(operation, "permutation of another rank");
       Shape result;
       for (const std::int64_t axis : attributes.permutation) {
-        if (axis < 0 || axis >= static_cast<std::int64_t>(x.size())) return bad(operation, fmt::format("axis {} of {}", axis, to_string(x)));
+        if (axis < 0 || axis >= static_cast<std::int64_t>(x.size()))
+          return bad(operation, fmt::format("axis {} of {}", axis, to_string(x)));
         result.push_back(x[axis]);
       }
       return result;

@@ -89,18 +89,21 @@ class Printer {
       const Value& value = graph_.values[index];
       if (!value.is_parameter()) continue;
       const std::optional<float> uniform = value.source->uniform();
-      text_ += fmt::format("parameter {} {}{}\n", quoted(value.name), to_string(value.shape), uniform ? fmt::format(" uniform {}", *uniform) : "");
+      text_ += fmt::format("parameter {} {}{}\n", quoted(value.name), to_string(value.shape),
+                           uniform ? fmt::format(" uniform {}", *uniform) : "");
     }
     for (std::size_t index = 1; index < graph_.regions.size(); ++index) {
       text_ += fmt::format("region {} (", index);
       for (std::size_t at = 0; at < graph_.regions[index].arguments.size(); ++at)
-        text_ += fmt::format("{}{} {}", at ? ", " : "", name(graph_.regions[index].arguments[at]), shape(graph_.regions[index].arguments[at]));
+        text_ += fmt::format("{}{} {}", at ? ", " : "", name(graph_.regions[index].arguments[at]),
+                             shape(graph_.regions[index].arguments[at]));
       text_ += ") {\n";
       operations(graph_.regions[index], "  ");
       text_ += fmt::format("  return {}\n}}\n", names(graph_.regions[index].results));
     }
     operations(graph_.main(), "");
-    for (std::size_t index = 0; index < graph_.main().results.size(); ++index) text_ += fmt::format("output {} {}\n", quoted(graph_.output_names[index]), name(graph_.main().results[index]));
+    for (std::size_t index = 0; index < graph_.main().results.size(); ++index)
+      text_ += fmt::format("output {} {}\n", quoted(graph_.output_names[index]), name(graph_.main().results[index]));
     return std::move(text_);
   }
 
@@ -116,7 +119,8 @@ class Printer {
   void operations(const Region& region, const char* indent) {
     for (const OperationId id : region.operations) {
       const Operation& operation = graph_.operation(id);
-      text_ += fmt::format("{}{} = {} {} ({})", indent, names(operation.results), name_of(operation.kind), quoted(operation.name), names(operation.operands));
+      text_ += fmt::format("{}{} = {} {} ({})", indent, names(operation.results), name_of(operation.kind),
+                           quoted(operation.name), names(operation.operands));
       text_ += attributes_text(operation);
       for (const auto& sequence : operation.sequences) text_ += fmt::format(" sequence=({})", names(sequence));
       text_ += " ->";
@@ -140,14 +144,18 @@ class Parser {
       if (!status) return tl::unexpected(status.error());
     }
     const std::vector<Violation> broken = verify(graph_);
-    if (!broken.empty()) return fail(ErrorKind::bad_input, fmt::format("{}: {}: {}", file_, broken[0].rule, broken[0].message), {{"file", file_}});
+    if (!broken.empty())
+      return fail(ErrorKind::bad_input, fmt::format("{}: {}: {}", file_, broken[0].rule, broken[0].message),
+                  {{"file", file_}});
     return std::move(graph_);
   }
 
  private:
   tl::unexpected<Error> bad(const std::string& what) const {
-    const auto line = 1 + std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(std::min(at_, text_.size())), '\n');
-    return fail(ErrorKind::bad_input, fmt::format("{}:{}: {}", file_, line, what), {{"file", file_}, {"line", std::to_string(line)}});
+    const auto line =
+        1 + std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(std::min(at_, text_.size())), '\n');
+    return fail(ErrorKind::bad_input, fmt::format("{}:{}: {}", file_, line, what),
+                {{"file", file_}, {"line", std::to_string(line)}});
   }
 
   void skip_space() {
@@ -170,7 +178,9 @@ class Parser {
   std::string word() {
     skip_space();
     const std::size_t begin = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' || text_[at_] == '-' || text_[at_] == '.' || text_[at_] == '+')) ++at_;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' ||
+                                  text_[at_] == '-' || text_[at_] == '.' || text_[at_] == '+'))
+      ++at_;
     return text_.substr(begin, at_ - begin);
   }
   Result<std::string> string() {
@@ -191,7 +201,8 @@ class Parser {
       const std::string digits = word();
       std::int64_t value = 0;
       const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-      if (error != std::errc{} || digits.empty() || end != digits.data() + digits.size()) return bad("a whole number is expected");
+      if (error != std::errc{} || digits.empty() || end != digits.data() + digits.size())
+        return bad("a whole number is expected");
       values.push_back(value);
       accept(",");
     }
@@ -207,7 +218,8 @@ class Parser {
     constexpr std::int64_t most_elements = std::int64_t{1} << 40;
     std::int64_t elements = 1;
     for (const std::int64_t dim : shape) {
-      if (dim < 1 || elements > most_elements / dim) return bad(fmt::format("value \"{}\" has a shape of {}", name, to_string(shape)));
+      if (dim < 1 || elements > most_elements / dim)
+        return bad(fmt::format("value \"{}\" has a shape of {}", name, to_string(shape)));
       elements *= dim;
     }
     graph_.values.push_back({name, std::move(shape), std::move(source)});
@@ -345,19 +357,32 @@ class Parser {
     }
     const std::string number = word();
     const double value = std::strtod(number.c_str(), nullptr);
-    if (key == "transpose_a") a.transpose_a = value != 0;
-    else if (key == "transpose_b") a.transpose_b = value != 0;
-    else if (key == "heads") a.heads = static_cast<std::int64_t>(value);
-    else if (key == "scale") a.scale = value;
-    else if (key == "causal") a.causal = value != 0;
-    else if (key == "epsilon") a.epsilon = value;
-    else if (key == "tanh") a.gelu_tanh = value != 0;
-    else if (key == "keep_dims") a.keep_dims = value != 0;
-    else if (key == "axis") a.axis = static_cast<std::int64_t>(value);
-    else if (key == "count") a.count = static_cast<std::int64_t>(value);
-    else if (key == "region") made.body = static_cast<std::int32_t>(value);
-    else if (key == "carried") made.carried = static_cast<std::int32_t>(value);
-    else return bad(fmt::format("attribute \"{}\" is not known", key));
+    if (key == "transpose_a")
+      a.transpose_a = value != 0;
+    else if (key == "transpose_b")
+      a.transpose_b = value != 0;
+    else if (key == "heads")
+      a.heads = static_cast<std::int64_t>(value);
+    else if (key == "scale")
+      a.scale = value;
+    else if (key == "causal")
+      a.causal = value != 0;
+    else if (key == "epsilon")
+      a.epsilon = value;
+    else if (key == "tanh")
+      a.gelu_tanh = value != 0;
+    else if (key == "keep_dims")
+      a.keep_dims = value != 0;
+    else if (key == "axis")
+      a.axis = static_cast<std::int64_t>(value);
+    else if (key == "count")
+      a.count = static_cast<std::int64_t>(value);
+    else if (key == "region")
+      made.body = static_cast<std::int32_t>(value);
+    else if (key == "carried")
+      made.carried = static_cast<std::int32_t>(value);
+    else
+      return bad(fmt::format("attribute \"{}\" is not known", key));
     return {};
   }
 

@@ -22,7 +22,8 @@ std::vector<std::int64_t> row_major(const Shape& shape) {
 }
 
 // Elements of `in` walked with strides over `shape`.
-Constant gathered(const Constant& in, const Shape& shape, const std::vector<std::int64_t>& strides, std::int64_t offset) {
+Constant gathered(const Constant& in, const Shape& shape, const std::vector<std::int64_t>& strides,
+                  std::int64_t offset) {
   Constant out{shape, {}, in.integer};
   std::vector<std::int64_t> index(shape.size(), 0);
   const std::int64_t count = elements_of(shape);
@@ -79,7 +80,8 @@ double binary(const std::string& op, double a, double b, bool integer) {
 }
 
 bool is_binary(const std::string& op) {
-  static const std::vector<std::string> names{"Add", "Sub", "Mul", "Div", "Mod", "Pow", "Min", "Max", "Equal", "Greater", "Less", "And", "Or"};
+  static const std::vector<std::string> names{"Add", "Sub",   "Mul",     "Div",  "Mod", "Pow", "Min",
+                                              "Max", "Equal", "Greater", "Less", "And", "Or"};
   return std::find(names.begin(), names.end(), op) != names.end();
 }
 
@@ -94,13 +96,15 @@ Result<std::optional<Constant>> gather(const ConstantNode& node) {
   out.shape.assign(data.shape.begin(), data.shape.begin() + axis);
   out.shape.insert(out.shape.end(), indices.shape.begin(), indices.shape.end());
   out.shape.insert(out.shape.end(), data.shape.begin() + axis + 1, data.shape.end());
-  if (out.shape.size() > 64 || indices.count() > largest_constant / std::max<std::int64_t>(1, outer * inner)) return bad(node, "a result that is too large");
+  if (out.shape.size() > 64 || indices.count() > largest_constant / std::max<std::int64_t>(1, outer * inner))
+    return bad(node, "a result that is too large");
   const std::vector<std::int64_t> wanted = indices.as_integers();
   for (std::int64_t o = 0; o < outer; ++o)
     for (const std::int64_t index : wanted) {
       const std::int64_t at = index + (index < 0 ? data.shape[axis] : 0);
       if (at < 0 || at >= data.shape[axis]) return bad(node, fmt::format("index {} of {}", index, data.shape[axis]));
-      for (std::int64_t i = 0; i < inner; ++i) out.values.push_back(data.values[(o * data.shape[axis] + at) * inner + i]);
+      for (std::int64_t i = 0; i < inner; ++i)
+        out.values.push_back(data.values[(o * data.shape[axis] + at) * inner + i]);
     }
   return out;
 }
@@ -134,23 +138,30 @@ Result<std::optional<Constant>> slice(const ConstantNode& node) {
   const Constant& data = *node.inputs[0];
   const auto rank = static_cast<std::int64_t>(data.shape.size());
   const std::vector<std::int64_t> starts = node.inputs[1]->as_integers(), ends = node.inputs[2]->as_integers();
-  std::vector<std::int64_t> axes = node.inputs.size() > 3 && node.inputs[3] ? node.inputs[3]->as_integers() : std::vector<std::int64_t>{};
-  std::vector<std::int64_t> steps = node.inputs.size() > 4 && node.inputs[4] ? node.inputs[4]->as_integers() : std::vector<std::int64_t>(starts.size(), 1);
+  std::vector<std::int64_t> axes =
+      node.inputs.size() > 3 && node.inputs[3] ? node.inputs[3]->as_integers() : std::vector<std::int64_t>{};
+  std::vector<std::int64_t> steps = node.inputs.size() > 4 && node.inputs[4]
+                                        ? node.inputs[4]->as_integers()
+                                        : std::vector<std::int64_t>(starts.size(), 1);
   if (axes.empty())
     for (std::size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<std::int64_t>(i));
-  if (axes.size() != starts.size() || ends.size() != starts.size() || steps.size() != starts.size()) return bad(node, "starts, ends, axes and steps differ in number");
+  if (axes.size() != starts.size() || ends.size() != starts.size() || steps.size() != starts.size())
+    return bad(node, "starts, ends, axes and steps differ in number");
   Shape shape = data.shape;
   std::vector<std::int64_t> strides = row_major(data.shape);
   std::int64_t offset = 0;
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const std::int64_t axis = axes[i] < 0 ? axes[i] + rank : axes[i];
-    if (axis < 0 || axis >= rank || steps[i] == 0 || data.shape[axis] == 0) return bad(node, fmt::format("axis {} or step {}", axes[i], steps[i]));
+    if (axis < 0 || axis >= rank || steps[i] == 0 || data.shape[axis] == 0)
+      return bad(node, fmt::format("axis {} or step {}", axes[i], steps[i]));
     const std::int64_t dim = data.shape[axis];
     steps[i] = std::clamp(steps[i], -dim - 1, dim + 1);  // longer steps than the axis all take one element
     const bool forward = steps[i] > 0;
-    const std::int64_t start = std::clamp<std::int64_t>(starts[i] < 0 ? starts[i] + dim : starts[i], 0, forward ? dim : dim - 1);
+    const std::int64_t start =
+        std::clamp<std::int64_t>(starts[i] < 0 ? starts[i] + dim : starts[i], 0, forward ? dim : dim - 1);
     const std::int64_t end = std::clamp<std::int64_t>(ends[i] < 0 ? ends[i] + dim : ends[i], forward ? 0 : -1, dim);
-    const std::int64_t size = forward ? (end - start + steps[i] - 1) / steps[i] : (start - end - steps[i] - 1) / -steps[i];
+    const std::int64_t size =
+        forward ? (end - start + steps[i] - 1) / steps[i] : (start - end - steps[i] - 1) / -steps[i];
     shape[axis] = std::max<std::int64_t>(0, size);
     offset += start * strides[axis];
     strides[axis] *= steps[i];
@@ -166,10 +177,10 @@ std::vector<std::int64_t> Constant::as_integers() const {
   std::vector<std::int64_t> integers;
   integers.reserve(values.size());
   for (const double value : values)
-    integers.push_back(std::isnan(value)    ? 0
-                       : value >= beyond    ? std::numeric_limits<std::int64_t>::max()
-                       : value < -beyond    ? std::numeric_limits<std::int64_t>::min()
-                                            : static_cast<std::int64_t>(value));
+    integers.push_back(std::isnan(value) ? 0
+                       : value >= beyond ? std::numeric_limits<std::int64_t>::max()
+                       : value < -beyond ? std::numeric_limits<std::int64_t>::min()
+                                         : static_cast<std::int64_t>(value));
   return integers;
 }
 
@@ -199,11 +210,17 @@ Result<std::optional<Constant>> evaluate_constant(const ConstantNode& node) {
       for (double& value : out.values) value = node.to_bool ? (value != 0 ? 1.0 : 0.0) : std::trunc(value);
     return out;
   }
-  if (op == "Neg" || op == "Sqrt" || op == "Abs" || op == "Floor" || op == "Ceil" || op == "Not" || op == "Reciprocal") {
+  if (op == "Neg" || op == "Sqrt" || op == "Abs" || op == "Floor" || op == "Ceil" || op == "Not" ||
+      op == "Reciprocal") {
     Constant out = x;
     for (double& v : out.values)
-      v = op == "Neg" ? -v : op == "Sqrt" ? std::sqrt(v) : op == "Abs" ? std::fabs(v) : op == "Floor" ? std::floor(v)
-          : op == "Ceil" ? std::ceil(v) : op == "Not" ? (v == 0 ? 1.0 : 0.0) : 1.0 / v;
+      v = op == "Neg"     ? -v
+          : op == "Sqrt"  ? std::sqrt(v)
+          : op == "Abs"   ? std::fabs(v)
+          : op == "Floor" ? std::floor(v)
+          : op == "Ceil"  ? std::ceil(v)
+          : op == "Not"   ? (v == 0 ? 1.0 : 0.0)
+                          : 1.0 / v;
     return out;
   }
   if (op == "Gather" && node.inputs.size() == 2) return gather(node);
@@ -213,13 +230,16 @@ Result<std::optional<Constant>> evaluate_constant(const ConstantNode& node) {
     const auto first = broadcast(x.shape, node.inputs[1]->shape);
     const auto shape = first ? broadcast(*first, node.inputs[2]->shape) : std::nullopt;
     if (!shape) return bad(node, "operands do not broadcast");
-    const Constant condition = expanded(x, *shape), a = expanded(*node.inputs[1], *shape), b = expanded(*node.inputs[2], *shape);
+    const Constant condition = expanded(x, *shape), a = expanded(*node.inputs[1], *shape),
+                   b = expanded(*node.inputs[2], *shape);
     Constant out = a;
-    for (std::size_t i = 0; i < out.values.size(); ++i) out.values[i] = condition.values[i] != 0 ? a.values[i] : b.values[i];
+    for (std::size_t i = 0; i < out.values.size(); ++i)
+      out.values[i] = condition.values[i] != 0 ? a.values[i] : b.values[i];
     return out;
   }
   if (op == "Range" && node.inputs.size() == 3) {
-    if (x.values.empty() || node.inputs[1]->values.empty() || node.inputs[2]->values.empty()) return bad(node, "an empty limit");
+    if (x.values.empty() || node.inputs[1]->values.empty() || node.inputs[2]->values.empty())
+      return bad(node, "an empty limit");
     const double start = x.values[0], limit = node.inputs[1]->values[0], delta = node.inputs[2]->values[0];
     const double count = delta == 0 ? -1 : std::ceil((limit - start) / delta);
     if (!(count >= 0 && count <= static_cast<double>(largest_constant))) return bad(node, "an empty or endless range");
@@ -246,7 +266,8 @@ Result<std::optional<Constant>> evaluate_constant(const ConstantNode& node) {
   }
   if (op == "ReduceProd" || op == "ReduceSum") {
     Constant out{{}, {op == "ReduceProd" ? 1.0 : 0.0}, x.integer};
-    for (const double value : x.values) out.values[0] = op == "ReduceProd" ? out.values[0] * value : out.values[0] + value;
+    for (const double value : x.values)
+      out.values[0] = op == "ReduceProd" ? out.values[0] * value : out.values[0] + value;
     if (node.keep_dims) out.shape.assign(x.shape.size(), 1);
     return out;
   }

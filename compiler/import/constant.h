@@ -1,4 +1,5 @@
-// compiler/import/constant.h: small typed tensors that are known while importing: shapes, axes, indices, scalars. Internal.
+// compiler/import/constant.h: small typed tensors that are known while importing: shapes, axes, indices, scalars.
+// Internal.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -24,10 +25,10 @@ struct Constant {
 struct ConstantNode {
   std::string op_type;
   std::vector<const Constant*> inputs;
-  std::vector<std::int64_t> axes, permutation;   // from attributes, or from inputs by the caller
+  std::vector<std::int64_t> axes, permutation;  // from attributes, or from inputs by the caller
   std::int64_t axis = 0;
   bool keep_dims = true;
-  bool to_integer = false, to_bool = false;      // Cast
+  bool to_integer = false, to_bool = false;  // Cast
 };
 
 // Computes an operator on constants. Nothing when the operator is not one of those that shape arithmetic uses.

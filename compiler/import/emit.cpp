@@ -1,5 +1,5 @@
-// compiler/import/emit.cpp: writes graphs as ONNX the way exporters do (opset 17): attention and GELU decomposed, biases as
-// additions, large weights in a file beside the model.
+// compiler/import/emit.cpp: writes graphs as ONNX the way exporters do (opset 17): attention and GELU decomposed,
+// biases as additions, large weights in a file beside the model.
 #include <fmt/format.h>
 #include <onnx/onnx_pb.h>
 
@@ -67,7 +67,8 @@ class Emitter {
     }
     TW_TRY_STATUS(parameters(path));
     std::string bytes;
-    if (!model_.SerializeToString(&bytes)) return fail(ErrorKind::io, fmt::format("\"{}\": the model is too large for one protobuf message", path));
+    if (!model_.SerializeToString(&bytes))
+      return fail(ErrorKind::io, fmt::format("\"{}\": the model is too large for one protobuf message", path));
     return write_file(path, bytes);
   }
 
@@ -89,7 +90,8 @@ class Emitter {
     for (const std::int64_t dim : shape) type->mutable_shape()->add_dim()->set_dim_value(dim);
   }
 
-  onnx::NodeProto& node(const char* op, const std::string& node_name, const std::vector<std::string>& inputs, const std::string& output) {
+  onnx::NodeProto& node(const char* op, const std::string& node_name, const std::vector<std::string>& inputs,
+                        const std::string& output) {
     onnx::NodeProto& made = *onnx_.add_node();
     made.set_op_type(op);
     made.set_name(node_name);
@@ -136,7 +138,8 @@ class Emitter {
     node("Reshape", base, {input, integers(base + "/shape", to)}, output);
     return output;
   }
-  std::string transpose(const std::string& base, const std::string& input, const std::vector<std::int64_t>& permutation, const std::string& output) {
+  std::string transpose(const std::string& base, const std::string& input, const std::vector<std::int64_t>& permutation,
+                        const std::string& output) {
     put(node("Transpose", base, {input}, output), "perm", permutation);
     return output;
   }
@@ -151,7 +154,8 @@ class Emitter {
       operands[side] = name(operation.operands[side]);
       if (!(side == 0 ? operation.attributes.transpose_a : operation.attributes.transpose_b)) continue;
       std::vector<std::int64_t> permutation;
-      for (std::size_t axis = 0; axis < shape(operation.operands[side]).size(); ++axis) permutation.push_back(static_cast<std::int64_t>(axis));
+      for (std::size_t axis = 0; axis < shape(operation.operands[side]).size(); ++axis)
+        permutation.push_back(static_cast<std::int64_t>(axis));
       std::swap(permutation[permutation.size() - 1], permutation[permutation.size() - 2]);
       const std::string base = operation.name + (side == 0 ? "/a" : "/b");
       operands[side] = transpose(base, operands[side], permutation, base);
@@ -170,8 +174,11 @@ class Emitter {
     for (int index = 0; index < 3; ++index) {
       const Shape& whole = shape(operation.operands[index]);
       const std::string part = base + names[index];
-      const std::string split = reshape(part + "/split", name(operation.operands[index]), {whole[0], whole[1], heads, whole[2] / heads}, part + "/split");
-      parts[index] = transpose(part, split, index == 1 ? std::vector<std::int64_t>{0, 2, 3, 1} : std::vector<std::int64_t>{0, 2, 1, 3}, part);
+      const std::string split = reshape(part + "/split", name(operation.operands[index]),
+                                        {whole[0], whole[1], heads, whole[2] / heads}, part + "/split");
+      parts[index] =
+          transpose(part, split,
+                    index == 1 ? std::vector<std::int64_t>{0, 2, 3, 1} : std::vector<std::int64_t>{0, 2, 1, 3}, part);
     }
     const std::string scores = step("MatMul", base + "/scores", {parts[0], parts[1]});
     std::string scaled = step("Mul", base + "/scaled", {scores, scalar(base + "/scale", operation.attributes.scale)});
@@ -189,7 +196,8 @@ class Emitter {
       const std::string cube = step("Pow", base + "/cube", {x, scalar(base + "/three", 3.0)});
       const std::string small = step("Mul", base + "/small", {cube, scalar(base + "/cubic", 0.044715)});
       const std::string sum = step("Add", base + "/sum", {x, small});
-      const std::string argument = step("Mul", base + "/argument", {sum, scalar(base + "/root", std::sqrt(2.0 / 3.14159265358979323846))});
+      const std::string argument =
+          step("Mul", base + "/argument", {sum, scalar(base + "/root", std::sqrt(2.0 / 3.14159265358979323846))});
       inside = step("Tanh", base + "/tanh", {argument});
     } else {
       const std::string argument = step("Div", base + "/argument", {x, scalar(base + "/root", std::sqrt(2.0))});
@@ -205,7 +213,10 @@ class Emitter {
     std::vector<std::string> inputs{name(operation.operands[0])};
     // ReduceSum has its axes as an input since opset 13; the others since 18.
     if (reduction == Reduction::sum) inputs.push_back(integers(operation.name + "/axes", operation.attributes.axes));
-    onnx::NodeProto& made = node(reduction == Reduction::sum ? "ReduceSum" : reduction == Reduction::mean ? "ReduceMean" : "ReduceMax", operation.name, inputs, output);
+    onnx::NodeProto& made = node(reduction == Reduction::sum    ? "ReduceSum"
+                                 : reduction == Reduction::mean ? "ReduceMean"
+                                                                : "ReduceMax",
+                                 operation.name, inputs, output);
     if (reduction != Reduction::sum) put(made, "axes", operation.attributes.axes);
     put(made, "keepdims", std::int64_t{operation.attributes.keep_dims});
   }
@@ -213,14 +224,17 @@ class Emitter {
   void slice(const Operation& operation, const std::string& output) {
     std::vector<std::int64_t> ends, axes;
     for (std::size_t axis = 0; axis < operation.attributes.starts.size(); ++axis) {
-      const std::int64_t end = operation.attributes.starts[axis] + shape(operation.results[0])[axis] * operation.attributes.steps[axis];
-      ends.push_back(end < 0 ? std::numeric_limits<std::int64_t>::min() : end);  // a backward slice to the first element
+      const std::int64_t end =
+          operation.attributes.starts[axis] + shape(operation.results[0])[axis] * operation.attributes.steps[axis];
+      ends.push_back(end < 0 ? std::numeric_limits<std::int64_t>::min()
+                             : end);  // a backward slice to the first element
       axes.push_back(static_cast<std::int64_t>(axis));
     }
     const std::string& base = operation.name;
     node("Slice", base,
-         {name(operation.operands[0]), integers(base + "/starts", operation.attributes.starts), integers(base + "/ends", ends),
-          integers(base + "/axes", axes), integers(base + "/steps", operation.attributes.steps)},
+         {name(operation.operands[0]), integers(base + "/starts", operation.attributes.starts),
+          integers(base + "/ends", ends), integers(base + "/axes", axes),
+          integers(base + "/steps", operation.attributes.steps)},
          output);
   }
 
@@ -250,9 +264,12 @@ class Emitter {
       case OpKind::binary: node(onnx_name(operation.attributes.binary), operation.name, inputs, output); return;
       case OpKind::reshape: reshape(operation.name, inputs[0], shape(operation.results[0]), output); return;
       case OpKind::transpose: transpose(operation.name, inputs[0], operation.attributes.permutation, output); return;
-      case OpKind::concat: put(node("Concat", operation.name, inputs, output), "axis", operation.attributes.axis); return;
+      case OpKind::concat:
+        put(node("Concat", operation.name, inputs, output), "axis", operation.attributes.axis);
+        return;
       case OpKind::expand:
-        node("Expand", operation.name, {inputs[0], integers(operation.name + "/shape", shape(operation.results[0]))}, output);
+        node("Expand", operation.name, {inputs[0], integers(operation.name + "/shape", shape(operation.results[0]))},
+             output);
         return;
       case OpKind::repeat: return;  // unrolled before
     }
@@ -284,7 +301,8 @@ class Emitter {
       std::int64_t offset = 0;
       for (const Value& value : graph_.values) {
         if (!value.is_parameter()) continue;
-        const std::vector<std::byte> padding(static_cast<std::size_t>((data_alignment_bytes - offset % data_alignment_bytes) % data_alignment_bytes));
+        const std::vector<std::byte> padding(
+            static_cast<std::size_t>((data_alignment_bytes - offset % data_alignment_bytes) % data_alignment_bytes));
         TW_TRY_STATUS(sink(padding));
         offset += static_cast<std::int64_t>(padding.size());
         TW_TRY(const std::vector<float> numbers, numbers_of(value));
@@ -292,7 +310,8 @@ class Emitter {
         onnx::TensorProto* tensor = initialiser(value);
         tensor->set_data_location(onnx::TensorProto::EXTERNAL);
         const auto length = static_cast<std::int64_t>(numbers.size() * 4);
-        for (const auto& [key, text] : {std::pair{"location", location}, std::pair{"offset", std::to_string(offset)}, std::pair{"length", std::to_string(length)}}) {
+        for (const auto& [key, text] : {std::pair{"location", location}, std::pair{"offset", std::to_string(offset)},
+                                        std::pair{"length", std::to_string(length)}}) {
           onnx::StringStringEntryProto* entry = tensor->add_external_data();
           entry->set_key(key);
           entry->set_value(text);

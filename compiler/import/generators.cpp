@@ -28,8 +28,9 @@ class Parameters {
  public:
   Parameters(GraphBuilder& builder, std::int64_t seed) : builder_(builder), seed_(static_cast<std::uint64_t>(seed)) {}
   ValueId normal(const std::string& name, const Shape& shape, double deviation, double mean = 0.0) {
-    return builder_.parameter(name, shape, normal_source(stream_seed(seed_, name), static_cast<float>(mean),
-                                                         static_cast<float>(deviation), elements_of(shape)));
+    return builder_.parameter(name, shape,
+                              normal_source(stream_seed(seed_, name), static_cast<float>(mean),
+                                            static_cast<float>(deviation), elements_of(shape)));
   }
   ValueId weight(const std::string& name, std::int64_t inner, std::int64_t columns) {
     return normal(name, {inner, columns}, 1.0 / std::sqrt(static_cast<double>(inner)));
@@ -41,25 +42,30 @@ class Parameters {
   std::uint64_t seed_;
 };
 
-ValueId linear(GraphBuilder& g, Parameters& p, const std::string& name, ValueId x, std::int64_t inner, std::int64_t columns) {
+ValueId linear(GraphBuilder& g, Parameters& p, const std::string& name, ValueId x, std::int64_t inner,
+               std::int64_t columns) {
   return g.matmul(name, x, p.weight(name + ".weight", inner, columns), p.bias(name + ".bias", columns));
 }
 
 ValueId layer_norm(GraphBuilder& g, Parameters& p, const std::string& name, ValueId x, std::int64_t width) {
   constexpr double epsilon = 1e-6;
-  return g.layer_norm(name, x, p.normal(name + ".weight", {width}, 0.1, 1.0), p.normal(name + ".bias", {width}, 0.02), epsilon);
+  return g.layer_norm(name, x, p.normal(name + ".weight", {width}, 0.1, 1.0), p.normal(name + ".bias", {width}, 0.02),
+                      epsilon);
 }
 
 // Self attention with separate projections; canonicalisation merges them.
-ValueId self_attention(GraphBuilder& g, Parameters& p, const std::string& name, ValueId x, std::int64_t width, std::int64_t heads) {
+ValueId self_attention(GraphBuilder& g, Parameters& p, const std::string& name, ValueId x, std::int64_t width,
+                       std::int64_t heads) {
   const ValueId q = linear(g, p, name + ".q", x, width, width);
   const ValueId k = linear(g, p, name + ".k", x, width, width);
   const ValueId v = linear(g, p, name + ".v", x, width, width);
-  const ValueId o = g.attention(name + ".attention", q, k, v, heads, 1.0 / std::sqrt(static_cast<double>(width / heads)));
+  const ValueId o =
+      g.attention(name + ".attention", q, k, v, heads, 1.0 / std::sqrt(static_cast<double>(width / heads)));
   return linear(g, p, name + ".out", o, width, width);
 }
 
-ValueId mlp(GraphBuilder& g, Parameters& p, const std::string& name, ValueId x, std::int64_t width, std::int64_t hidden, std::int64_t outputs) {
+ValueId mlp(GraphBuilder& g, Parameters& p, const std::string& name, ValueId x, std::int64_t width, std::int64_t hidden,
+            std::int64_t outputs) {
   const ValueId up = linear(g, p, name + ".up", x, width, hidden);
   return linear(g, p, name + ".down", g.gelu(name + ".gelu", up, true), hidden, outputs);
 }
@@ -68,7 +74,8 @@ ValueId encoder_layer(GraphBuilder& g, Parameters& p, const std::string& name, V
                       std::int64_t heads, std::int64_t hidden) {
   const ValueId attention = self_attention(g, p, name, layer_norm(g, p, name + ".norm1", x, width), width, heads);
   const ValueId middle = g.binary(name + ".residual1", Binary::add, x, attention);
-  const ValueId dense = mlp(g, p, name + ".mlp", layer_norm(g, p, name + ".norm2", middle, width), width, hidden, width);
+  const ValueId dense =
+      mlp(g, p, name + ".mlp", layer_norm(g, p, name + ".norm2", middle, width), width, hidden, width);
   return g.binary(name + ".residual2", Binary::add, middle, dense);
 }
 
@@ -110,7 +117,8 @@ void make_siglip(GraphBuilder& g, const Options& o) {
   x = g.reshape("stem.grid", x, {batch, channels, side, patch, side, patch});
   x = g.transpose("stem.patches", x, {0, 2, 4, 1, 3, 5});
   x = g.reshape("stem.tokens", x, {batch, tokens, patch_values});
-  x = g.matmul("stem.patch", x, p.normal("stem.patch.weight", {patch_values, width}, 0.04), p.bias("stem.patch.bias", width));
+  x = g.matmul("stem.patch", x, p.normal("stem.patch.weight", {patch_values, width}, 0.04),
+               p.bias("stem.patch.bias", width));
   x = g.binary("stem.position", Binary::add, x, p.normal("stem.position.weight", {1, tokens, width}, 0.05));
   for (std::int64_t layer = 0; layer < o.at("layers"); ++layer)
     x = encoder_layer(g, p, fmt::format("layers.{}", layer), x, width, heads, hidden);
@@ -130,11 +138,23 @@ void make_siglip(GraphBuilder& g, const Options& o) {
 
 const std::vector<Generator>& generators() {
   static const std::vector<Generator> list{
-      {"siglip-so400m", "SigLIP So400m/14 vision tower at 384 pixels, random weights", {{"layers", 27}, {"batch", 1}, {"seed", 0}}, make_siglip},
+      {"siglip-so400m",
+       "SigLIP So400m/14 vision tower at 384 pixels, random weights",
+       {{"layers", 27}, {"batch", 1}, {"seed", 0}},
+       make_siglip},
       {"gemm", "one matmul", {{"rows", 64}, {"inner", 128}, {"columns", 96}, {"seed", 0}}, make_gemm},
-      {"mlp", "two linear layers with a tanh GELU", {{"rows", 48}, {"inputs", 64}, {"hidden", 128}, {"outputs", 32}, {"seed", 0}}, make_mlp},
-      {"attention", "self attention with projections", {{"tokens", 128}, {"width", 144}, {"heads", 2}, {"batch", 1}, {"seed", 0}}, make_attention},
-      {"encoder", "transformer encoder layers", {{"layers", 2}, {"tokens", 50}, {"width", 144}, {"heads", 2}, {"mlp", 288}, {"batch", 1}, {"seed", 0}}, make_encoder},
+      {"mlp",
+       "two linear layers with a tanh GELU",
+       {{"rows", 48}, {"inputs", 64}, {"hidden", 128}, {"outputs", 32}, {"seed", 0}},
+       make_mlp},
+      {"attention",
+       "self attention with projections",
+       {{"tokens", 128}, {"width", 144}, {"heads", 2}, {"batch", 1}, {"seed", 0}},
+       make_attention},
+      {"encoder",
+       "transformer encoder layers",
+       {{"layers", 2}, {"tokens", 50}, {"width", 144}, {"heads", 2}, {"mlp", 288}, {"batch", 1}, {"seed", 0}},
+       make_encoder},
   };
   return list;
 }
@@ -145,7 +165,8 @@ const Generator* find_generator(std::string_view name) {
   return nullptr;
 }
 
-Result<Options> options_of(const Generator& generator, const std::string& spec, const std::string& text, const ImportOptions& import) {
+Result<Options> options_of(const Generator& generator, const std::string& spec, const std::string& text,
+                           const ImportOptions& import) {
   Options options(generator.defaults.begin(), generator.defaults.end());
   if (import.seed != 0) options["seed"] = import.seed;
   if (import.batch > 0) {
@@ -159,18 +180,27 @@ Result<Options> options_of(const Generator& generator, const std::string& spec, 
     const std::size_t equals = item.find('=');
     const std::string name(trim(item.substr(0, equals)));
     if (!options.contains(name))
-      return fail(ErrorKind::usage, fmt::format("model \"{}\": option \"{}\" is not known{}; options: {}", spec, name, did_you_mean(name, names), join(names, ", ")), {{"model", spec}});
+      return fail(ErrorKind::usage,
+                  fmt::format("model \"{}\": option \"{}\" is not known{}; options: {}", spec, name,
+                              did_you_mean(name, names), join(names, ", ")),
+                  {{"model", spec}});
     const std::string number(equals == std::string::npos ? "" : trim(item.substr(equals + 1)));
     char* end = nullptr;
     const long long value = std::strtoll(number.c_str(), &end, 10);
     constexpr long long largest = 1 << 24;
     const bool seed = name == "seed";
     if (number.empty() || *end != '\0' || value < (seed ? 0 : 1) || value > (seed ? (1LL << 62) : largest))
-      return fail(ErrorKind::usage, fmt::format("model \"{}\": {} is \"{}\"; a whole number from {} to {} is allowed", spec, name, number, seed ? 0 : 1, with_separators(largest)), {{"model", spec}});
+      return fail(ErrorKind::usage,
+                  fmt::format("model \"{}\": {} is \"{}\"; a whole number from {} to {} is allowed", spec, name, number,
+                              seed ? 0 : 1, with_separators(largest)),
+                  {{"model", spec}});
     options[name] = value;
   }
   if (options.contains("heads") && options.contains("width") && options["width"] % options["heads"] != 0)
-    return fail(ErrorKind::usage, fmt::format("model \"{}\": width {} is not a multiple of {} heads", spec, options["width"], options["heads"]), {{"model", spec}});
+    return fail(
+        ErrorKind::usage,
+        fmt::format("model \"{}\": width {} is not a multiple of {} heads", spec, options["width"], options["heads"]),
+        {{"model", spec}});
   return options;
 }
 
@@ -191,8 +221,10 @@ std::vector<GeneratorInfo> list_generators() {
 Result<Graph> generate(const std::string& spec, const ImportOptions& options) {
   const std::size_t colon = spec.find(':');
   const Generator* generator = find_generator(spec.substr(0, colon));
-  if (generator == nullptr) return fail(ErrorKind::usage, fmt::format("model \"{}\" is no generator", spec), {{"model", spec}});
-  TW_TRY(const Options values, options_of(*generator, spec, colon == std::string::npos ? "" : spec.substr(colon + 1), options));
+  if (generator == nullptr)
+    return fail(ErrorKind::usage, fmt::format("model \"{}\" is no generator", spec), {{"model", spec}});
+  TW_TRY(const Options values,
+         options_of(*generator, spec, colon == std::string::npos ? "" : spec.substr(colon + 1), options));
   GraphBuilder builder(spec);
   generator->make(builder, values);
   Graph graph = std::move(builder).finish();

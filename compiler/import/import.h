@@ -20,10 +20,10 @@ struct InputConstant {
 
 struct ImportOptions {
   std::vector<std::pair<std::string, std::int64_t>> dims;  // --dim NAME=N
-  std::int64_t batch = 0;                                   // 0: as in the model; generators and a symbolic first dim
-  std::int64_t seed = 0;                                    // generators without their own seed=
-  std::map<std::string, InputConstant> constants;           // inputs that are constants, by name
-  bool canonicalise = true;                                 // raise patterns and roll repeats
+  std::int64_t batch = 0;                                  // 0: as in the model; generators and a symbolic first dim
+  std::int64_t seed = 0;                                   // generators without their own seed=
+  std::map<std::string, InputConstant> constants;          // inputs that are constants, by name
+  bool canonicalise = true;                                // raise patterns and roll repeats
 };
 
 // The imported graph is verified. Errors: io; bad_input (malformed model: node and field); unsupported: one Error whose

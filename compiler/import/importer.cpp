@@ -13,7 +13,7 @@ namespace tw::compiler {
 namespace {
 
 constexpr int oldest_opset = 1, newest_opset = 21;
-constexpr std::int64_t small_elements = 4096;   // tensors up to this size are also kept as numbers
+constexpr std::int64_t small_elements = 4096;  // tensors up to this size are also kept as numbers
 constexpr std::int64_t largest_dim = std::int64_t{1} << 31;
 
 constexpr std::int64_t largest_elements = std::int64_t{1} << 40;
@@ -34,7 +34,8 @@ std::vector<bool> used_nodes(const onnx::GraphProto& graph) {
   std::vector<bool> used(static_cast<std::size_t>(graph.node_size()));
   for (int index = graph.node_size(); index-- > 0;) {
     const onnx::NodeProto& node = graph.node(index);
-    const bool read = std::any_of(node.output().begin(), node.output().end(), [&](const std::string& name) { return !name.empty() && wanted.contains(name); });
+    const bool read = std::any_of(node.output().begin(), node.output().end(),
+                                  [&](const std::string& name) { return !name.empty() && wanted.contains(name); });
     if (!read) continue;
     used[static_cast<std::size_t>(index)] = true;
     wanted.insert(node.input().begin(), node.input().end());
@@ -53,7 +54,9 @@ std::string list_problems(const std::vector<std::string>& problems) {
 }  // namespace
 
 NodeView::NodeView(Importer& i, const onnx::NodeProto& node)
-    : importer(i), node_(node), name_(node.name().empty() ? (node.output_size() > 0 ? node.output(0) : node.op_type()) : node.name()) {}
+    : importer(i),
+      node_(node),
+      name_(node.name().empty() ? (node.output_size() > 0 ? node.output(0) : node.op_type()) : node.name()) {}
 
 Shape NodeView::shape(int index) const {
   if (!has(index)) return {};
@@ -79,7 +82,9 @@ const Constant* NodeView::constant(int index) const {
 
 Result<const Constant*> NodeView::numbers(int index, const char* what) const {
   const Constant* found = has(index) ? constant(index) : nullptr;
-  if (found == nullptr) return unsupported(fmt::format("{} that are computed at run time", what), fmt::format("{} that fold to constants", what));
+  if (found == nullptr)
+    return unsupported(fmt::format("{} that are computed at run time", what),
+                       fmt::format("{} that fold to constants", what));
   return found;
 }
 
@@ -106,7 +111,8 @@ std::string NodeView::text(const char* name, const std::string& otherwise) const
 
 std::vector<std::int64_t> NodeView::integers(const char* name) const {
   const onnx::AttributeProto* found = attribute(name);
-  return found != nullptr ? std::vector<std::int64_t>(found->ints().begin(), found->ints().end()) : std::vector<std::int64_t>{};
+  return found != nullptr ? std::vector<std::int64_t>(found->ints().begin(), found->ints().end())
+                          : std::vector<std::int64_t>{};
 }
 
 Result<std::vector<std::int64_t>> NodeView::axes(int index) const {
@@ -124,21 +130,27 @@ Result<std::int64_t> NodeView::axis_of(std::int64_t axis, std::size_t rank) cons
 }
 
 tl::unexpected<Error> NodeView::unsupported(const std::string& what, const std::string& supported) const {
-  return fail(ErrorKind::unsupported, fmt::format("node \"{}\" ({}): {}; supported: {}", name_, node_.op_type(), what, supported), {{"node", name_}});
+  return fail(ErrorKind::unsupported,
+              fmt::format("node \"{}\" ({}): {}; supported: {}", name_, node_.op_type(), what, supported),
+              {{"node", name_}});
 }
 
 tl::unexpected<Error> NodeView::malformed(const std::string& what) const {
-  return fail(ErrorKind::bad_input, fmt::format("node \"{}\" ({}): {}", name_, node_.op_type(), what), {{"node", name_}});
+  return fail(ErrorKind::bad_input, fmt::format("node \"{}\" ({}): {}", name_, node_.op_type(), what),
+              {{"node", name_}});
 }
 
 namespace {
 
 // Before opset 7 operands were lined up by attributes.
-bool broadcasts_along_axis(const NodeView& node) { return node.importer.opset() < 7 && node.integer("broadcast", 0) != 0; }
+bool broadcasts_along_axis(const NodeView& node) {
+  return node.importer.opset() < 7 && node.integer("broadcast", 0) != 0;
+}
 
 }  // namespace
 
-Importer::Importer(const onnx::ModelProto& model, std::string folder, const ImportOptions& options, const std::string& name)
+Importer::Importer(const onnx::ModelProto& model, std::string folder, const ImportOptions& options,
+                   const std::string& name)
     : model_(model), folder_(std::move(folder)), options_(options), builder_(name) {}
 
 Known* Importer::find(const std::string& name) {
@@ -153,15 +165,19 @@ std::string Importer::unique(const std::string& name) {
   return unique(base + "." + std::to_string(count + 1));
 }
 
-Result<ValueId> Importer::emit(const NodeView& node, const std::string& suffix, OpKind kind, std::vector<ValueId> operands,
-                               Attributes attributes, const Shape& wanted) {
+Result<ValueId> Importer::emit(const NodeView& node, const std::string& suffix, OpKind kind,
+                               std::vector<ValueId> operands, Attributes attributes, const Shape& wanted) {
   Operation operation{.kind = kind, .name = node.name(), .operands = operands, .attributes = attributes};
-  if (!is_sensible(wanted)) return node.unsupported(fmt::format("a result of shape {}", to_string(wanted)), fmt::format("dimensions of at least 1 and {} elements", largest_elements));
+  if (!is_sensible(wanted))
+    return node.unsupported(fmt::format("a result of shape {}", to_string(wanted)),
+                            fmt::format("dimensions of at least 1 and {} elements", largest_elements));
   std::vector<Shape> shapes;
   for (const ValueId operand : operands) shapes.push_back(shape(operand));
   const Result<Shape> inferred = infer_shape(operation, shapes, wanted);
   if (!inferred) return tl::unexpected(inferred.error());
-  if (!is_sensible(*inferred)) return node.unsupported(fmt::format("a result of shape {}", to_string(*inferred)), fmt::format("dimensions of at least 1 and {} elements", largest_elements));
+  if (!is_sensible(*inferred))
+    return node.unsupported(fmt::format("a result of shape {}", to_string(*inferred)),
+                            fmt::format("dimensions of at least 1 and {} elements", largest_elements));
   return builder_.add(kind, unique(node.name() + suffix), std::move(operands), std::move(attributes), wanted);
 }
 
@@ -195,7 +211,8 @@ Status Importer::define(const NodeView& node, int index, Constant constant) {
 Status Importer::read_initialisers() {
   for (const onnx::TensorProto& tensor : model_.graph().initializer()) {
     if (known_.contains(tensor.name()))
-      return fail(ErrorKind::bad_input, fmt::format("initialiser \"{}\" is there twice", tensor.name()), {{"tensor", tensor.name()}});
+      return fail(ErrorKind::bad_input, fmt::format("initialiser \"{}\" is there twice", tensor.name()),
+                  {{"tensor", tensor.name()}});
     TW_TRY(TensorData data, tensor_data(tensor, folder_, tensor.name()));
     Known known;
     if (elements_of(data.shape) <= small_elements) {
@@ -231,24 +248,37 @@ Status Importer::read_inputs() {
           if (name == dim.dim_param()) size = value;
         if (size == 0 && options_.batch > 0 && shape.empty()) size = options_.batch;
         if (size == 0) {
-          problems.push_back(fmt::format("input \"{}\": dimension \"{}\" is not bound; give --dim {}=N", input.name(), dim.dim_param(), dim.dim_param().empty() ? "NAME" : dim.dim_param()));
+          problems.push_back(fmt::format("input \"{}\": dimension \"{}\" is not bound; give --dim {}=N", input.name(),
+                                         dim.dim_param(), dim.dim_param().empty() ? "NAME" : dim.dim_param()));
           size = 1;
         }
       }
       if (size < 1 || size > largest_dim)
-        return fail(ErrorKind::bad_input, fmt::format("input \"{}\" has a dimension of {}; 1 to {} are allowed", input.name(), size, largest_dim), {{"input", input.name()}});
+        return fail(
+            ErrorKind::bad_input,
+            fmt::format("input \"{}\" has a dimension of {}; 1 to {} are allowed", input.name(), size, largest_dim),
+            {{"input", input.name()}});
       shape.push_back(size);
     }
-    if (!is_sensible(shape)) return fail(ErrorKind::bad_input, fmt::format("input \"{}\" has a shape of {}; {} elements are allowed", input.name(), to_string(shape), largest_elements), {{"input", input.name()}});
+    if (!is_sensible(shape))
+      return fail(ErrorKind::bad_input,
+                  fmt::format("input \"{}\" has a shape of {}; {} elements are allowed", input.name(), to_string(shape),
+                              largest_elements),
+                  {{"input", input.name()}});
     const int type = input.type().tensor_type().elem_type();
-    const bool real = type == onnx::TensorProto::FLOAT || type == onnx::TensorProto::FLOAT16 || type == onnx::TensorProto::BFLOAT16 || type == onnx::TensorProto::DOUBLE;
-    if (!real) problems.push_back(fmt::format("input \"{}\" holds integers (element type {}); floating-point inputs are supported", input.name(), type));
+    const bool real = type == onnx::TensorProto::FLOAT || type == onnx::TensorProto::FLOAT16 ||
+                      type == onnx::TensorProto::BFLOAT16 || type == onnx::TensorProto::DOUBLE;
+    if (!real)
+      problems.push_back(fmt::format(
+          "input \"{}\" holds integers (element type {}); floating-point inputs are supported", input.name(), type));
     known_[input.name()] = {std::nullopt, builder_.input(unique(input.name()), shape)};
   }
   for (const auto& [name, value] : options_.dims)
     if (std::find(wanted_dims.begin(), wanted_dims.end(), name) == wanted_dims.end())
-      return fail(ErrorKind::usage, fmt::format("--dim {}={}: the model has no dimension of that name{}{}", name, value, did_you_mean(name, wanted_dims),
-                                                wanted_dims.empty() ? "; all its dimensions are fixed" : "; it has " + join(wanted_dims, ", ")));
+      return fail(ErrorKind::usage, fmt::format("--dim {}={}: the model has no dimension of that name{}{}", name, value,
+                                                did_you_mean(name, wanted_dims),
+                                                wanted_dims.empty() ? "; all its dimensions are fixed"
+                                                                    : "; it has " + join(wanted_dims, ", ")));
   if (!problems.empty()) return fail(ErrorKind::unsupported, join(problems, "\n  "));
   return {};
 }
@@ -273,14 +303,19 @@ Result<bool> Importer::try_fold(const NodeView& node) {
   constant_node.keep_dims = node.integer("keepdims", 1) != 0;
   constant_node.permutation = node.integers("perm");
   if (node.op() == "Transpose" && constant_node.permutation.empty())
-    for (std::size_t axis = constant_node.inputs[0]->shape.size(); axis-- > 0;) constant_node.permutation.push_back(static_cast<std::int64_t>(axis));
+    for (std::size_t axis = constant_node.inputs[0]->shape.size(); axis-- > 0;)
+      constant_node.permutation.push_back(static_cast<std::int64_t>(axis));
   if (node.op() == "Cast") {
     const std::int64_t to = node.integer("to", 1);
     constant_node.to_bool = to == onnx::TensorProto::BOOL;
-    constant_node.to_integer = to != onnx::TensorProto::FLOAT && to != onnx::TensorProto::DOUBLE && to != onnx::TensorProto::FLOAT16 && to != onnx::TensorProto::BFLOAT16;
+    constant_node.to_integer = to != onnx::TensorProto::FLOAT && to != onnx::TensorProto::DOUBLE &&
+                               to != onnx::TensorProto::FLOAT16 && to != onnx::TensorProto::BFLOAT16;
   }
-  const bool whole_reduction = constant_node.axes.empty() || constant_node.axes.size() == constant_node.inputs[0]->shape.size();
-  if ((node.op() == "ReduceProd" || node.op() == "ReduceSum") && !whole_reduction && constant_node.inputs[0]->shape.size() != 1) return false;
+  const bool whole_reduction =
+      constant_node.axes.empty() || constant_node.axes.size() == constant_node.inputs[0]->shape.size();
+  if ((node.op() == "ReduceProd" || node.op() == "ReduceSum") && !whole_reduction &&
+      constant_node.inputs[0]->shape.size() != 1)
+    return false;
   for (const Constant* input : constant_node.inputs)
     if (input != nullptr && input->values.empty() && node.op() != "Concat") return false;
   Result<std::optional<Constant>> folded = evaluate_constant(constant_node);
@@ -294,11 +329,17 @@ Status Importer::import_node(const onnx::NodeProto& proto) {
   const NodeView node(*this, proto);
   for (const std::string& input : proto.input()) {
     if (input.empty() || known_.contains(input)) continue;
-    return fail(ErrorKind::bad_input, fmt::format("node \"{}\" ({}) reads \"{}\", which nothing makes before it", node.name(), node.op(), input), {{"node", node.name()}});
+    return fail(
+        ErrorKind::bad_input,
+        fmt::format("node \"{}\" ({}) reads \"{}\", which nothing makes before it", node.name(), node.op(), input),
+        {{"node", node.name()}});
   }
-  if (!proto.domain().empty() && proto.domain() != "ai.onnx" && !(proto.domain() == "com.microsoft" && node.op() == "Gelu"))
+  if (!proto.domain().empty() && proto.domain() != "ai.onnx" &&
+      !(proto.domain() == "com.microsoft" && node.op() == "Gelu"))
     return node.unsupported(fmt::format("operator domain \"{}\"", proto.domain()), "the standard ONNX operators");
-  if (broadcasts_along_axis(node)) return node.unsupported("broadcasting along an axis as before opset 7", "broadcasting as since opset 7: export it again with opset 17");
+  if (broadcasts_along_axis(node))
+    return node.unsupported("broadcasting along an axis as before opset 7",
+                            "broadcasting as since opset 7: export it again with opset 17");
   if (!node.has(0) && node.op() != "Constant") return node.malformed("input 0 is missing");
   TW_TRY(const bool folded, try_fold(node));
   if (folded) return {};
@@ -309,7 +350,9 @@ Status Importer::import_node(const onnx::NodeProto& proto) {
       if (node.has(index)) shapes += (shapes.empty() ? "" : ", ") + to_string(node.shape(index));
     const std::vector<std::string> names = imported_operators();
     const std::string nearest = nearest_name(node.op(), names);
-    return node.unsupported(fmt::format("the operator is not supported (inputs {})", shapes), fmt::format("{} operators, see docs/onnx-support.md{}", names.size(), nearest.empty() ? "" : "; nearest: " + nearest));
+    return node.unsupported(fmt::format("the operator is not supported (inputs {})", shapes),
+                            fmt::format("{} operators, see docs/onnx-support.md{}", names.size(),
+                                        nearest.empty() ? "" : "; nearest: " + nearest));
   }
   return import(*this, node);
 }
@@ -319,10 +362,12 @@ Status Importer::bind_outputs() {
     Known* known = find(output.name());
     if (known == nullptr) {
       if (failed_.contains(output.name())) continue;
-      return fail(ErrorKind::bad_input, fmt::format("output \"{}\" is made by no node", output.name()), {{"output", output.name()}});
+      return fail(ErrorKind::bad_input, fmt::format("output \"{}\" is made by no node", output.name()),
+                  {{"output", output.name()}});
     }
     if (!known->value) {
-      if (elements_of(known->constant->shape) == 0) return fail(ErrorKind::unsupported, fmt::format("output \"{}\" is empty", output.name()));
+      if (elements_of(known->constant->shape) == 0)
+        return fail(ErrorKind::unsupported, fmt::format("output \"{}\" is empty", output.name()));
       TW_TRY(known->value, parameter(output.name(), *known->constant));
     }
     builder_.output(output.name(), *known->value);
@@ -334,7 +379,9 @@ Result<Graph> Importer::run() {
   for (const onnx::OperatorSetIdProto& opset : model_.opset_import())
     if (opset.domain().empty() || opset.domain() == "ai.onnx") opset_ = static_cast<int>(opset.version());
   if (opset_ < oldest_opset || opset_ > newest_opset)
-    return fail(ErrorKind::unsupported, fmt::format("the model uses opset {}; {} to {} are supported", opset_, oldest_opset, newest_opset), {}, "export it again with opset 17");
+    return fail(ErrorKind::unsupported,
+                fmt::format("the model uses opset {}; {} to {} are supported", opset_, oldest_opset, newest_opset), {},
+                "export it again with opset 17");
   if (model_.graph().output_size() == 0) return fail(ErrorKind::bad_input, "the model has no output");
   TW_TRY_STATUS(read_initialisers());
   TW_TRY_STATUS(read_inputs());
@@ -344,7 +391,8 @@ Result<Graph> Importer::run() {
     if (!used[static_cast<std::size_t>(index)]) continue;  // exporters leave nodes that nothing reads
     const onnx::NodeProto& node = model_.graph().node(index);
     // What depends on a node that failed is not complained about again.
-    const bool follows = std::any_of(node.input().begin(), node.input().end(), [&](const std::string& input) { return failed_.contains(input); });
+    const bool follows = std::any_of(node.input().begin(), node.input().end(),
+                                     [&](const std::string& input) { return failed_.contains(input); });
     Status status;
     if (!follows) {
       status = import_node(node);
@@ -383,7 +431,9 @@ Result<Graph> import_model(const std::string& model, const ImportOptions& option
   if (model.find('/') == std::string::npos && !model.ends_with(".onnx")) {
     std::vector<std::string> names;
     for (const GeneratorInfo& info : list_generators()) names.push_back(info.name);
-    return fail(ErrorKind::bad_input, fmt::format("model \"{}\" is neither a generator nor an .onnx file{}", model, did_you_mean(model.substr(0, model.find(':')), names)),
+    return fail(ErrorKind::bad_input,
+                fmt::format("model \"{}\" is neither a generator nor an .onnx file{}", model,
+                            did_you_mean(model.substr(0, model.find(':')), names)),
                 {{"model", model}}, "generators: " + join(names, ", "));
   }
   const auto with_file = [&](Error error) {
@@ -396,7 +446,8 @@ Result<Graph> import_model(const std::string& model, const ImportOptions& option
   Result<Graph> graph = Importer(proto, folder.empty() ? "." : folder, options, model).run();
   if (!graph) return with_file(std::move(graph).error());
   const std::vector<Violation> broken = verify(*graph);
-  if (!broken.empty()) return with_file({ErrorKind::bad_input, "the model breaks " + broken[0].rule + ": " + broken[0].message, {}, {}});
+  if (!broken.empty())
+    return with_file({ErrorKind::bad_input, "the model breaks " + broken[0].rule + ": " + broken[0].message, {}, {}});
   if (!options.canonicalise) return graph;
   return canonicalise(*std::move(graph));
 }

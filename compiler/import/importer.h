@@ -93,7 +93,7 @@ class Importer {
   int opset_ = 0;
   std::map<std::string, Known> known_;
   std::map<std::string, int> names_;
-  std::map<std::string, std::string> failed_;   // outputs of nodes that could not be imported: no follow-up complaints
+  std::map<std::string, std::string> failed_;  // outputs of nodes that could not be imported: no follow-up complaints
 };
 
 // Imports one node; the table of operators: importer.cpp, from the families below.

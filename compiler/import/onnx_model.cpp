@@ -35,7 +35,8 @@ int bytes_of_type(int type) {
 }
 
 bool is_integer(int type) {
-  return type != onnx::TensorProto::FLOAT && type != onnx::TensorProto::DOUBLE && type != onnx::TensorProto::FLOAT16 && type != onnx::TensorProto::BFLOAT16;
+  return type != onnx::TensorProto::FLOAT && type != onnx::TensorProto::DOUBLE && type != onnx::TensorProto::FLOAT16 &&
+         type != onnx::TensorProto::BFLOAT16;
 }
 
 template <class T>
@@ -79,7 +80,8 @@ class RawSource final : public TensorSource {
     if (type_ == onnx::TensorProto::FLOAT) {
       std::memcpy(out.data(), bytes_.data(), out.size() * 4);
     } else {
-      for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(element(type_, bytes_.data() + i * static_cast<std::size_t>(size)));
+      for (std::size_t i = 0; i < out.size(); ++i)
+        out[i] = static_cast<float>(element(type_, bytes_.data() + i * static_cast<std::size_t>(size)));
     }
     return {};
   }
@@ -98,7 +100,8 @@ class RawSource final : public TensorSource {
 // A range of a file beside the model, read when asked.
 class ExternalSource final : public TensorSource {
  public:
-  ExternalSource(std::string path, std::uint64_t offset, int type) : path_(std::move(path)), offset_(offset), type_(type) {}
+  ExternalSource(std::string path, std::uint64_t offset, int type)
+      : path_(std::move(path)), offset_(offset), type_(type) {}
   Status read(std::span<float> out) const override {
     const auto size = static_cast<std::size_t>(bytes_of_type(type_));
     if (type_ == onnx::TensorProto::FLOAT) return read_file_range(path_, offset_, std::as_writable_bytes(out));
@@ -123,7 +126,8 @@ struct External {
   std::uint64_t offset = 0;
 };
 
-Result<External> external_of(const onnx::TensorProto& tensor, const std::string& folder, const std::string& name, std::uint64_t bytes) {
+Result<External> external_of(const onnx::TensorProto& tensor, const std::string& folder, const std::string& name,
+                             std::uint64_t bytes) {
   External external;
   std::string location;
   std::uint64_t length = bytes;
@@ -135,13 +139,19 @@ Result<External> external_of(const onnx::TensorProto& tensor, const std::string&
   const std::filesystem::path path(location);
   bool leaves = location.empty() || path.is_absolute();
   for (const auto& part : path) leaves = leaves || part == "..";
-  if (leaves) return bad(name, fmt::format("external data at \"{}\"; only files inside the model's folder are read", location));
+  if (leaves)
+    return bad(name, fmt::format("external data at \"{}\"; only files inside the model's folder are read", location));
   external.path = (std::filesystem::path(folder) / path).string();
   std::error_code error;
   const std::uint64_t size = std::filesystem::file_size(external.path, error);
-  if (error) return fail(ErrorKind::io, fmt::format("tensor \"{}\": external data file \"{}\" cannot be read: {}", name, external.path, error.message()), {{"file", external.path}});
+  if (error)
+    return fail(ErrorKind::io,
+                fmt::format("tensor \"{}\": external data file \"{}\" cannot be read: {}", name, external.path,
+                            error.message()),
+                {{"file", external.path}});
   if (length != bytes || external.offset > size || bytes > size - external.offset)
-    return bad(name, fmt::format("{} bytes at offset {} of \"{}\" are needed, the file has {}", bytes, external.offset, location, size));
+    return bad(name, fmt::format("{} bytes at offset {} of \"{}\" are needed, the file has {}", bytes, external.offset,
+                                 location, size));
   return external;
 }
 
@@ -161,10 +171,8 @@ std::vector<std::byte> typed_bytes(const onnx::TensorProto& tensor) {
     case onnx::TensorProto::FLOAT: return packed<decltype(tensor.float_data()), float>(tensor.float_data());
     case onnx::TensorProto::DOUBLE: return packed<decltype(tensor.double_data()), double>(tensor.double_data());
     case onnx::TensorProto::INT64: return packed<decltype(tensor.int64_data()), std::int64_t>(tensor.int64_data());
-    case onnx::TensorProto::UINT64:
-      return packed<decltype(tensor.uint64_data()), std::uint64_t>(tensor.uint64_data());
-    case onnx::TensorProto::UINT32:
-      return packed<decltype(tensor.uint64_data()), std::uint32_t>(tensor.uint64_data());
+    case onnx::TensorProto::UINT64: return packed<decltype(tensor.uint64_data()), std::uint64_t>(tensor.uint64_data());
+    case onnx::TensorProto::UINT32: return packed<decltype(tensor.uint64_data()), std::uint32_t>(tensor.uint64_data());
     default: break;
   }
   switch (bytes_of_type(tensor.data_type())) {
@@ -180,8 +188,12 @@ Result<onnx::ModelProto> read_onnx(const std::string& path) {
   TW_TRY(const std::vector<std::byte> bytes, read_file(path, largest_model_bytes));
   onnx::ModelProto model;
   if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
-    return fail(ErrorKind::bad_input, fmt::format("\"{}\" is not an ONNX model: its {} bytes are no protobuf message of one", path, bytes.size()), {{"file", path}});
-  if (!model.has_graph()) return fail(ErrorKind::bad_input, fmt::format("\"{}\" holds no graph", path), {{"file", path}});
+    return fail(
+        ErrorKind::bad_input,
+        fmt::format("\"{}\" is not an ONNX model: its {} bytes are no protobuf message of one", path, bytes.size()),
+        {{"file", path}});
+  if (!model.has_graph())
+    return fail(ErrorKind::bad_input, fmt::format("\"{}\" holds no graph", path), {{"file", path}});
   return model;
 }
 
@@ -189,11 +201,15 @@ Result<TensorData> tensor_data(const onnx::TensorProto& tensor, const std::strin
   TensorData data;
   data.element_type = tensor.data_type();
   const int size = bytes_of_type(tensor.data_type());
-  if (size == 0) return bad(name, fmt::format("element type {} is not supported; float, float16, bfloat16, double, integers and bool are", tensor.data_type()));
+  if (size == 0)
+    return bad(name,
+               fmt::format("element type {} is not supported; float, float16, bfloat16, double, integers and bool are",
+                           tensor.data_type()));
   data.integer = is_integer(tensor.data_type());
   std::int64_t elements = 1;
   for (const std::int64_t dim : tensor.dims()) {
-    if (dim < 0 || dim > largest_tensor_elements || (dim > 0 && elements > largest_tensor_elements / dim)) return bad(name, fmt::format("dimension {} makes it too large", dim));
+    if (dim < 0 || dim > largest_tensor_elements || (dim > 0 && elements > largest_tensor_elements / dim))
+      return bad(name, fmt::format("dimension {} makes it too large", dim));
     elements *= dim;
     data.shape.push_back(dim);
   }
@@ -210,7 +226,9 @@ Result<TensorData> tensor_data(const onnx::TensorProto& tensor, const std::strin
   } else {
     raw = typed_bytes(tensor);
   }
-  if (raw.size() != bytes) return bad(name, fmt::format("{} of {} elements need {} bytes, it has {}", to_string(data.shape), elements, bytes, raw.size()));
+  if (raw.size() != bytes)
+    return bad(name, fmt::format("{} of {} elements need {} bytes, it has {}", to_string(data.shape), elements, bytes,
+                                 raw.size()));
   data.source = std::make_shared<RawSource>(std::move(raw), tensor.data_type());
   return data;
 }
@@ -222,7 +240,8 @@ Result<Constant> tensor_constant(const onnx::TensorProto& tensor, const std::str
   const int size = bytes_of_type(tensor.data_type());
   std::vector<std::byte> raw;
   if (tensor.data_location() == onnx::TensorProto::EXTERNAL) {
-    TW_TRY(const External external, external_of(tensor, folder, name, static_cast<std::uint64_t>(elements) * static_cast<std::uint64_t>(size)));
+    TW_TRY(const External external,
+           external_of(tensor, folder, name, static_cast<std::uint64_t>(elements) * static_cast<std::uint64_t>(size)));
     raw.resize(static_cast<std::size_t>(elements) * static_cast<std::size_t>(size));
     TW_TRY_STATUS(read_file_range(external.path, external.offset, raw));
   } else if (tensor.has_raw_data()) {
@@ -231,7 +250,8 @@ Result<Constant> tensor_constant(const onnx::TensorProto& tensor, const std::str
   } else {
     raw = typed_bytes(tensor);
   }
-  for (std::int64_t i = 0; i < elements; ++i) constant.values.push_back(element(tensor.data_type(), raw.data() + static_cast<std::size_t>(i * size)));
+  for (std::int64_t i = 0; i < elements; ++i)
+    constant.values.push_back(element(tensor.data_type(), raw.data() + static_cast<std::size_t>(i * size)));
   return constant;
 }
 

@@ -19,7 +19,7 @@ struct TensorData {
   Shape shape;
   int element_type = 0;
   bool integer = false;
-  TensorSourcePtr source;   // elements as F32
+  TensorSourcePtr source;  // elements as F32
 };
 // Errors (bad_input): an element type without conversion, sizes that do not match, external paths outside the folder.
 Result<TensorData> tensor_data(const onnx::TensorProto& tensor, const std::string& folder, const std::string& name);

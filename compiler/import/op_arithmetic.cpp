@@ -20,7 +20,8 @@ Status import_unary(Importer& importer, const NodeView& node) {
   return importer.define(node, 0, y);
 }
 
-Result<ValueId> emit_binary(Importer& importer, const NodeView& node, const std::string& suffix, Binary function, ValueId a, ValueId b) {
+Result<ValueId> emit_binary(Importer& importer, const NodeView& node, const std::string& suffix, Binary function,
+                            ValueId a, ValueId b) {
   Attributes attributes;
   attributes.binary = function;
   return importer.emit(node, suffix, OpKind::binary, {a, b}, attributes);
@@ -32,7 +33,8 @@ Status import_binary(Importer& importer, const NodeView& node) {
   TW_TRY(ValueId result, node.value(0));
   for (int index = 1; index < node.inputs(); ++index) {
     TW_TRY(const ValueId next, node.value(index));
-    TW_TRY(result, emit_binary(importer, node, index + 1 == node.inputs() ? "" : fmt::format(".{}", index), function, result, next));
+    TW_TRY(result, emit_binary(importer, node, index + 1 == node.inputs() ? "" : fmt::format(".{}", index), function,
+                               result, next));
   }
   return importer.define(node, 0, result);
 }
@@ -50,7 +52,8 @@ Status import_dropout(Importer& importer, const NodeView& node) {
   }
   if (node.proto().output_size() > 1 && !node.proto().output(1).empty()) {
     const Shape shape = node.shape(0);
-    TW_TRY(const ValueId mask, importer.parameter(node.name() + ".mask", shape, uniform_source(1.0F, elements_of(shape))));
+    TW_TRY(const ValueId mask,
+           importer.parameter(node.name() + ".mask", shape, uniform_source(1.0F, elements_of(shape))));
     TW_TRY_STATUS(importer.define(node, 1, mask));
   }
   if (const Constant* constant = node.constant(0)) return importer.define(node, 0, *constant);
@@ -59,8 +62,11 @@ Status import_dropout(Importer& importer, const NodeView& node) {
 
 Status import_cast(Importer& importer, const NodeView& node) {
   const std::int64_t to = node.integer("to", onnx::TensorProto::FLOAT);
-  const bool real = to == onnx::TensorProto::FLOAT || to == onnx::TensorProto::FLOAT16 || to == onnx::TensorProto::BFLOAT16 || to == onnx::TensorProto::DOUBLE;
-  if (!real) return node.unsupported(fmt::format("a cast of computed values to element type {}", to), "casts between floating-point types");
+  const bool real = to == onnx::TensorProto::FLOAT || to == onnx::TensorProto::FLOAT16 ||
+                    to == onnx::TensorProto::BFLOAT16 || to == onnx::TensorProto::DOUBLE;
+  if (!real)
+    return node.unsupported(fmt::format("a cast of computed values to element type {}", to),
+                            "casts between floating-point types");
   return import_same(importer, node);
 }
 
@@ -87,7 +93,8 @@ Status import_clip(Importer& importer, const NodeView& node) {
 }
 
 // Moves `axes` of x to the end and keeps the order of the rest.
-Result<ValueId> axes_last(Importer& importer, const NodeView& node, ValueId x, const std::vector<std::int64_t>& axes, std::vector<std::int64_t>& permutation) {
+Result<ValueId> axes_last(Importer& importer, const NodeView& node, ValueId x, const std::vector<std::int64_t>& axes,
+                          std::vector<std::int64_t>& permutation) {
   const auto rank = static_cast<std::int64_t>(importer.shape(x).size());
   for (std::int64_t axis = 0; axis < rank; ++axis)
     if (std::find(axes.begin(), axes.end(), axis) == axes.end()) permutation.push_back(axis);
@@ -104,7 +111,10 @@ Status import_softmax(Importer& importer, const NodeView& node) {
   const Shape shape = importer.shape(x);
   if (shape.empty()) return node.unsupported("a scalar", "at least one axis");
   const bool flattens = importer.opset() < 13;
-  TW_TRY(const std::int64_t axis, node.axis_of(node.integer("axis", flattens ? 1 : -1), shape.size() + (flattens && node.integer("axis", 1) == static_cast<std::int64_t>(shape.size()) ? 1 : 0)));
+  TW_TRY(const std::int64_t axis,
+         node.axis_of(
+             node.integer("axis", flattens ? 1 : -1),
+             shape.size() + (flattens && node.integer("axis", 1) == static_cast<std::int64_t>(shape.size()) ? 1 : 0)));
   const auto last = static_cast<std::int64_t>(shape.size()) - 1;
   if (axis == last) {
     TW_TRY(const ValueId y, importer.emit(node, "", OpKind::softmax, {x}));
@@ -123,7 +133,8 @@ Status import_softmax(Importer& importer, const NodeView& node) {
   TW_TRY(x, importer.emit(node, "", OpKind::softmax, {x}));
   Attributes back;
   back.permutation.resize(permutation.size());
-  for (std::size_t at = 0; at < permutation.size(); ++at) back.permutation[permutation[at]] = static_cast<std::int64_t>(at);
+  for (std::size_t at = 0; at < permutation.size(); ++at)
+    back.permutation[permutation[at]] = static_cast<std::int64_t>(at);
   TW_TRY(x, importer.emit(node, ".back", OpKind::transpose, {x}, back));
   return importer.define(node, 0, x);
 }
@@ -158,7 +169,9 @@ Status import_where(Importer& importer, const NodeView& node) {
   for (const int index : {1, 2})
     if (const Constant* constant = node.constant(index))
       for (const double value : constant->values)
-        if (!std::isfinite(value)) return node.unsupported("an infinite alternative", "finite constants; a mask of -inf is added before softmax instead");
+        if (!std::isfinite(value))
+          return node.unsupported("an infinite alternative",
+                                  "finite constants; a mask of -inf is added before softmax instead");
   TW_TRY(const ValueId a, node.value(1));
   TW_TRY(const ValueId b, node.value(2));
   Constant mask = *condition, inverse = *condition;
@@ -185,20 +198,34 @@ Status import_gelu(Importer& importer, const NodeView& node) {
 }  // namespace
 
 std::vector<OperatorEntry> arithmetic_operators() {
-  return {{"Add", import_binary<Binary::add>},         {"Sub", import_binary<Binary::subtract>},
-          {"Mul", import_binary<Binary::multiply>},    {"Div", import_binary<Binary::divide>},
-          {"Pow", import_binary<Binary::power>},       {"Max", import_binary<Binary::maximum>},
-          {"Min", import_binary<Binary::minimum>},     {"Sum", import_binary<Binary::add>},
-          {"Sqrt", import_unary<Unary::sqrt>},         {"Erf", import_unary<Unary::erf>},
-          {"Tanh", import_unary<Unary::tanh>},         {"Sigmoid", import_unary<Unary::sigmoid>},
-          {"Relu", import_unary<Unary::relu>},         {"Exp", import_unary<Unary::exp>},
-          {"Neg", import_unary<Unary::negate>},        {"Abs", import_unary<Unary::absolute>},
-          {"Reciprocal", import_unary<Unary::reciprocal>}, {"Log", import_unary<Unary::log>},
-          {"Identity", import_same},                   {"Dropout", import_dropout},
-          {"Cast", import_cast},                       {"Clip", import_clip},
-          {"Softmax", import_softmax},                 {"ReduceMean", import_reduce<Reduction::mean>},
-          {"ReduceSum", import_reduce<Reduction::sum>}, {"ReduceMax", import_reduce<Reduction::maximum>},
-          {"Where", import_where},                     {"Gelu", import_gelu}};
+  return {{"Add", import_binary<Binary::add>},
+          {"Sub", import_binary<Binary::subtract>},
+          {"Mul", import_binary<Binary::multiply>},
+          {"Div", import_binary<Binary::divide>},
+          {"Pow", import_binary<Binary::power>},
+          {"Max", import_binary<Binary::maximum>},
+          {"Min", import_binary<Binary::minimum>},
+          {"Sum", import_binary<Binary::add>},
+          {"Sqrt", import_unary<Unary::sqrt>},
+          {"Erf", import_unary<Unary::erf>},
+          {"Tanh", import_unary<Unary::tanh>},
+          {"Sigmoid", import_unary<Unary::sigmoid>},
+          {"Relu", import_unary<Unary::relu>},
+          {"Exp", import_unary<Unary::exp>},
+          {"Neg", import_unary<Unary::negate>},
+          {"Abs", import_unary<Unary::absolute>},
+          {"Reciprocal", import_unary<Unary::reciprocal>},
+          {"Log", import_unary<Unary::log>},
+          {"Identity", import_same},
+          {"Dropout", import_dropout},
+          {"Cast", import_cast},
+          {"Clip", import_clip},
+          {"Softmax", import_softmax},
+          {"ReduceMean", import_reduce<Reduction::mean>},
+          {"ReduceSum", import_reduce<Reduction::sum>},
+          {"ReduceMax", import_reduce<Reduction::maximum>},
+          {"Where", import_where},
+          {"Gelu", import_gelu}};
 }
 
 }  // namespace tw::compiler

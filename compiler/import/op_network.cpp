@@ -49,7 +49,8 @@ Result<ValueId> times(Importer& importer, const NodeView& node, const std::strin
 Status import_gemm(Importer& importer, const NodeView& node) {
   TW_TRY(ValueId a, node.value(0));
   TW_TRY(ValueId b, node.value(1));
-  if (importer.shape(a).size() != 2 || importer.shape(b).size() != 2) return node.malformed("operands are not matrices");
+  if (importer.shape(a).size() != 2 || importer.shape(b).size() != 2)
+    return node.malformed("operands are not matrices");
   if (node.integer("transA", 0) != 0) {
     TW_TRY(a, transposed(importer, node, ".a", a));
   }
@@ -73,11 +74,14 @@ Status import_gemm(Importer& importer, const NodeView& node) {
 
 // The optional outputs: mean and 1 / sqrt(variance + epsilon).
 Status define_statistics(Importer& importer, const NodeView& node, ValueId x, std::int64_t axis) {
-  const auto wanted = [&](int output) { return output < node.proto().output_size() && !node.proto().output(output).empty(); };
+  const auto wanted = [&](int output) {
+    return output < node.proto().output_size() && !node.proto().output(output).empty();
+  };
   if (!wanted(1) && !wanted(2)) return {};
   Attributes mean_attributes, binary;
   mean_attributes.reduction = Reduction::mean;
-  for (auto at = axis; at < static_cast<std::int64_t>(importer.shape(x).size()); ++at) mean_attributes.axes.push_back(at);
+  for (auto at = axis; at < static_cast<std::int64_t>(importer.shape(x).size()); ++at)
+    mean_attributes.axes.push_back(at);
   TW_TRY(const ValueId mean, importer.emit(node, ".mean", OpKind::reduce, {x}, mean_attributes));
   TW_TRY_STATUS(importer.define(node, 1, mean));
   if (!wanted(2)) return {};
@@ -112,7 +116,9 @@ Status import_layer_norm(Importer& importer, const NodeView& node) {
   std::vector<ValueId> operands{x};
   for (int index = 1; index < 3 && node.has(index); ++index) {
     TW_TRY(ValueId vector, node.value(index));
-    if (elements_of(importer.shape(vector)) != width) return node.unsupported(fmt::format("scale or bias {}", to_string(importer.shape(vector))), "one value for each normalised element");
+    if (elements_of(importer.shape(vector)) != width)
+      return node.unsupported(fmt::format("scale or bias {}", to_string(importer.shape(vector))),
+                              "one value for each normalised element");
     TW_TRY(vector, importer.emit(node, index == 1 ? ".scale" : ".bias", OpKind::reshape, {vector}, {}, {width}));
     operands.push_back(vector);
   }
@@ -132,22 +138,33 @@ Status import_conv(Importer& importer, const NodeView& node) {
   TW_TRY(ValueId weight, node.value(1));
   const Shape shape = importer.shape(x), kernel = importer.shape(weight);
   const char* const supported = "two-dimensional patch embedding: kernel = stride, no padding, no dilation, one group";
-  if (shape.size() != 4 || kernel.size() != 4) return node.unsupported(fmt::format("input {} with kernel {}", to_string(shape), to_string(kernel)), supported);
-  const std::vector<std::int64_t> strides = node.integers("strides"), pads = node.integers("pads"), dilations = node.integers("dilations");
-  const auto all = [](const std::vector<std::int64_t>& values, std::int64_t wanted) { return std::all_of(values.begin(), values.end(), [&](std::int64_t v) { return v == wanted; }); };
+  if (shape.size() != 4 || kernel.size() != 4)
+    return node.unsupported(fmt::format("input {} with kernel {}", to_string(shape), to_string(kernel)), supported);
+  const std::vector<std::int64_t> strides = node.integers("strides"), pads = node.integers("pads"),
+                                  dilations = node.integers("dilations");
+  const auto all = [](const std::vector<std::int64_t>& values, std::int64_t wanted) {
+    return std::all_of(values.begin(), values.end(), [&](std::int64_t v) { return v == wanted; });
+  };
   const std::string auto_pad = node.text("auto_pad", "NOTSET");
   const bool unit = kernel[2] == 1 && kernel[3] == 1;
   const bool patches = (strides == std::vector<std::int64_t>{kernel[2], kernel[3]}) || (unit && all(strides, 1));
   if (!patches || !all(pads, 0) || !all(dilations, 1) || node.integer("group", 1) != 1 || kernel[1] != shape[1] ||
       (auto_pad != "NOTSET" && auto_pad != "VALID"))
-    return node.unsupported(fmt::format("kernel {}x{}, strides {}, pads {}, group {} on {}", kernel[2], kernel[3], to_string(strides), to_string(pads), node.integer("group", 1), to_string(shape)), supported);
-  const std::int64_t rows = shape[2] / kernel[2], columns = shape[3] / kernel[3], patch = kernel[1] * kernel[2] * kernel[3];
-  if (rows < 1 || columns < 1) return node.malformed(fmt::format("kernel {} is larger than {}", to_string(kernel), to_string(shape)));
+    return node.unsupported(
+        fmt::format("kernel {}x{}, strides {}, pads {}, group {} on {}", kernel[2], kernel[3], to_string(strides),
+                    to_string(pads), node.integer("group", 1), to_string(shape)),
+        supported);
+  const std::int64_t rows = shape[2] / kernel[2], columns = shape[3] / kernel[3],
+                     patch = kernel[1] * kernel[2] * kernel[3];
+  if (rows < 1 || columns < 1)
+    return node.malformed(fmt::format("kernel {} is larger than {}", to_string(kernel), to_string(shape)));
   Attributes crop;
   crop.starts.assign(4, 0);
   crop.steps.assign(4, 1);
-  TW_TRY(x, importer.emit(node, ".crop", OpKind::slice, {x}, crop, {shape[0], shape[1], rows * kernel[2], columns * kernel[3]}));
-  TW_TRY(x, importer.emit(node, ".grid", OpKind::reshape, {x}, {}, {shape[0], shape[1], rows, kernel[2], columns, kernel[3]}));
+  TW_TRY(x, importer.emit(node, ".crop", OpKind::slice, {x}, crop,
+                          {shape[0], shape[1], rows * kernel[2], columns * kernel[3]}));
+  TW_TRY(x, importer.emit(node, ".grid", OpKind::reshape, {x}, {},
+                          {shape[0], shape[1], rows, kernel[2], columns, kernel[3]}));
   Attributes order;
   order.permutation = {0, 2, 4, 1, 3, 5};
   TW_TRY(x, importer.emit(node, ".patches", OpKind::transpose, {x}, order));
@@ -171,7 +188,8 @@ Status import_global_average_pool(Importer& importer, const NodeView& node) {
   TW_TRY(const ValueId x, node.value(0));
   Attributes attributes;
   attributes.reduction = Reduction::mean;
-  for (std::size_t axis = 2; axis < importer.shape(x).size(); ++axis) attributes.axes.push_back(static_cast<std::int64_t>(axis));
+  for (std::size_t axis = 2; axis < importer.shape(x).size(); ++axis)
+    attributes.axes.push_back(static_cast<std::int64_t>(axis));
   if (attributes.axes.empty()) return node.malformed("an input without spatial axes");
   TW_TRY(const ValueId y, importer.emit(node, "", OpKind::reduce, {x}, attributes));
   return importer.define(node, 0, y);
@@ -180,7 +198,10 @@ Status import_global_average_pool(Importer& importer, const NodeView& node) {
 }  // namespace
 
 std::vector<OperatorEntry> network_operators() {
-  return {{"MatMul", import_matmul}, {"Gemm", import_gemm}, {"LayerNormalization", import_layer_norm}, {"Conv", import_conv},
+  return {{"MatMul", import_matmul},
+          {"Gemm", import_gemm},
+          {"LayerNormalization", import_layer_norm},
+          {"Conv", import_conv},
           {"GlobalAveragePool", import_global_average_pool}};
 }
 

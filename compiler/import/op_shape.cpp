@@ -11,7 +11,8 @@ namespace {
 // A reshape of numbers stays numbers; of computed values it is a graph operation.
 Status define_reshaped(Importer& importer, const NodeView& node, const Shape& shape) {
   if (const Constant* constant = node.constant(0)) {
-    if (elements_of(shape) != constant->count()) return node.malformed(fmt::format("{} elements to {}", constant->count(), to_string(shape)));
+    if (elements_of(shape) != constant->count())
+      return node.malformed(fmt::format("{} elements to {}", constant->count(), to_string(shape)));
     Constant reshaped = *constant;
     reshaped.shape = shape;
     return importer.define(node, 0, std::move(reshaped));
@@ -32,7 +33,8 @@ Status import_reshape(Importer& importer, const NodeView& node) {
   std::int64_t known = 1, unknown = -1;
   for (std::size_t axis = 0; axis < wanted.size(); ++axis) {
     if (wanted[axis] == 0 && !allow_zero) {
-      if (axis >= shape.size()) return node.malformed(fmt::format("dimension {} is copied from an input of rank {}", axis, shape.size()));
+      if (axis >= shape.size())
+        return node.malformed(fmt::format("dimension {} is copied from an input of rank {}", axis, shape.size()));
       wanted[axis] = shape[axis];
     }
     if (wanted[axis] == -1) {
@@ -42,12 +44,14 @@ Status import_reshape(Importer& importer, const NodeView& node) {
       return node.malformed(fmt::format("dimension {} is {}", axis, wanted[axis]));
     } else {
       constexpr std::int64_t most = std::int64_t{1} << 40;
-      if (wanted[axis] > 0 && known > most / wanted[axis]) return node.malformed(fmt::format("a shape of {}", to_string(wanted)));
+      if (wanted[axis] > 0 && known > most / wanted[axis])
+        return node.malformed(fmt::format("a shape of {}", to_string(wanted)));
       known *= wanted[axis];
     }
   }
   if (unknown >= 0) {
-    if (known == 0 || elements_of(shape) % known != 0) return node.malformed(fmt::format("{} does not divide into {} and -1", to_string(shape), known));
+    if (known == 0 || elements_of(shape) % known != 0)
+      return node.malformed(fmt::format("{} does not divide into {} and -1", to_string(shape), known));
     wanted[unknown] = elements_of(shape) / known;
   }
   return define_reshaped(importer, node, wanted);
@@ -57,7 +61,8 @@ Status import_flatten(Importer& importer, const NodeView& node) {
   const Shape shape = node.shape(0);
   std::int64_t axis = node.integer("axis", 1);
   if (axis < 0) axis += static_cast<std::int64_t>(shape.size());
-  if (axis < 0 || axis > static_cast<std::int64_t>(shape.size())) return node.malformed(fmt::format("axis {} of rank {}", axis, shape.size()));
+  if (axis < 0 || axis > static_cast<std::int64_t>(shape.size()))
+    return node.malformed(fmt::format("axis {} of rank {}", axis, shape.size()));
   std::int64_t outer = 1;
   for (std::int64_t at = 0; at < axis; ++at) outer *= shape[at];
   return define_reshaped(importer, node, {outer, elements_of(shape) / std::max<std::int64_t>(outer, 1)});
@@ -103,13 +108,14 @@ Status import_transpose(Importer& importer, const NodeView& node) {
   }
   std::vector<std::int64_t> sorted = attributes.permutation;
   std::sort(sorted.begin(), sorted.end());
-  if (sorted.size() != rank || std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) return node.malformed("perm is no permutation of the axes");
+  if (sorted.size() != rank || std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
+    return node.malformed("perm is no permutation of the axes");
   TW_TRY(const ValueId y, importer.emit(node, "", OpKind::transpose, {x}, attributes));
   return importer.define(node, 0, y);
 }
 
-Result<ValueId> emit_slice(Importer& importer, const NodeView& node, const std::string& suffix, ValueId x, std::int64_t axis,
-                           std::int64_t start, std::int64_t size, std::int64_t step = 1) {
+Result<ValueId> emit_slice(Importer& importer, const NodeView& node, const std::string& suffix, ValueId x,
+                           std::int64_t axis, std::int64_t start, std::int64_t size, std::int64_t step = 1) {
   Shape sizes = importer.shape(x);
   Attributes attributes;
   attributes.starts.assign(sizes.size(), 0);
@@ -123,7 +129,8 @@ Result<ValueId> emit_slice(Importer& importer, const NodeView& node, const std::
 Status import_slice(Importer& importer, const NodeView& node) {
   TW_TRY(ValueId x, node.value(0));
   const Shape shape = importer.shape(x);
-  std::vector<std::int64_t> starts = node.integers("starts"), ends = node.integers("ends"), axes = node.integers("axes"), steps;
+  std::vector<std::int64_t> starts = node.integers("starts"), ends = node.integers("ends"),
+                            axes = node.integers("axes"), steps;
   if (node.attribute("starts") == nullptr) {
     TW_TRY(const Constant* s, node.numbers(1, "starts"));
     TW_TRY(const Constant* e, node.numbers(2, "ends"));
@@ -141,18 +148,25 @@ Status import_slice(Importer& importer, const NodeView& node) {
   if (axes.empty())
     for (std::size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<std::int64_t>(i));
   if (steps.empty()) steps.assign(starts.size(), 1);
-  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size()) return node.malformed("starts, ends, axes and steps differ in number");
+  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
+    return node.malformed("starts, ends, axes and steps differ in number");
   for (std::size_t i = 0; i < starts.size(); ++i) {
     TW_TRY(const std::int64_t axis, node.axis_of(axes[i], shape.size()));
     const std::int64_t dim = importer.shape(x)[axis];
-    const std::int64_t step = std::clamp(steps[i], -dim - 1, dim + 1);  // longer steps than the axis all take one element
+    const std::int64_t step =
+        std::clamp(steps[i], -dim - 1, dim + 1);  // longer steps than the axis all take one element
     if (step == 0) return node.malformed("a step of 0");
     const bool forward = step > 0;
-    const std::int64_t start = std::clamp<std::int64_t>(starts[i] < 0 ? starts[i] + dim : starts[i], 0, forward ? dim : dim - 1);
-    const std::int64_t end = std::clamp<std::int64_t>(ends[i] < -dim ? -1 : ends[i] < 0 ? ends[i] + dim : ends[i], forward ? 0 : -1, dim);
+    const std::int64_t start =
+        std::clamp<std::int64_t>(starts[i] < 0 ? starts[i] + dim : starts[i], 0, forward ? dim : dim - 1);
+    const std::int64_t end = std::clamp<std::int64_t>(ends[i] < -dim ? -1
+                                                      : ends[i] < 0  ? ends[i] + dim
+                                                                     : ends[i],
+                                                      forward ? 0 : -1, dim);
     const std::int64_t size = forward ? (end - start + step - 1) / step : (start - end - step - 1) / -step;
     if (size < 1) return node.unsupported("an empty slice", "slices with elements");
-    TW_TRY(x, emit_slice(importer, node, i + 1 == starts.size() ? "" : fmt::format(".{}", i), x, axis, start, size, step));
+    TW_TRY(x,
+           emit_slice(importer, node, i + 1 == starts.size() ? "" : fmt::format(".{}", i), x, axis, start, size, step));
   }
   return importer.define(node, 0, x);
 }
@@ -173,7 +187,8 @@ Status import_split(Importer& importer, const NodeView& node) {
     for (std::int64_t i = 0; i < parts; ++i) sizes.push_back(std::min(part, shape[axis] - i * part));
   }
   std::int64_t start = 0;
-  if (static_cast<std::int64_t>(sizes.size()) != parts) return node.malformed(fmt::format("{} sizes for {} outputs", sizes.size(), parts));
+  if (static_cast<std::int64_t>(sizes.size()) != parts)
+    return node.malformed(fmt::format("{} sizes for {} outputs", sizes.size(), parts));
   for (std::int64_t i = 0; i < parts; ++i) {
     if (sizes[i] < 1) return node.unsupported("an empty part", "parts with elements");
     TW_TRY(const ValueId part, emit_slice(importer, node, fmt::format(".{}", i), x, axis, start, sizes[i]));
@@ -218,7 +233,8 @@ Status import_gather(Importer& importer, const NodeView& node) {
   if (even) {
     TW_TRY(picked, emit_slice(importer, node, ".pick", x, axis, wanted[0], count, step));
   } else {
-    if (wanted.size() > most_pieces) return node.unsupported(fmt::format("{} uneven indices", wanted.size()), "even steps, or up to 256 indices");
+    if (wanted.size() > most_pieces)
+      return node.unsupported(fmt::format("{} uneven indices", wanted.size()), "even steps, or up to 256 indices");
     std::vector<ValueId> pieces;
     for (std::int64_t i = 0; i < count; ++i) {
       TW_TRY(const ValueId piece, emit_slice(importer, node, fmt::format(".pick{}", i), x, axis, wanted[i], 1));
@@ -253,7 +269,9 @@ Status import_tile(Importer& importer, const NodeView& node) {
   const std::vector<std::int64_t> counts = repeats->as_integers();
   constexpr std::int64_t most = 256;
   for (std::size_t axis = 0; axis < counts.size(); ++axis) {
-    if (axis >= importer.shape(x).size() || counts[axis] < 1 || counts[axis] > most) return node.unsupported(fmt::format("{} repeats of axis {}", counts[axis], axis), "1 to 256 repeats of existing axes");
+    if (axis >= importer.shape(x).size() || counts[axis] < 1 || counts[axis] > most)
+      return node.unsupported(fmt::format("{} repeats of axis {}", counts[axis], axis),
+                              "1 to 256 repeats of existing axes");
     if (counts[axis] == 1) continue;
     if (importer.shape(x)[axis] == 1) {
       Shape shape = importer.shape(x);
@@ -263,7 +281,8 @@ Status import_tile(Importer& importer, const NodeView& node) {
     }
     Attributes attributes;
     attributes.axis = static_cast<std::int64_t>(axis);
-    TW_TRY(x, importer.emit(node, fmt::format(".{}", axis), OpKind::concat, std::vector<ValueId>(static_cast<std::size_t>(counts[axis]), x), attributes));
+    TW_TRY(x, importer.emit(node, fmt::format(".{}", axis), OpKind::concat,
+                            std::vector<ValueId>(static_cast<std::size_t>(counts[axis]), x), attributes));
   }
   return importer.define(node, 0, x);
 }
@@ -273,7 +292,8 @@ Status import_shape(Importer& importer, const NodeView& node) {
   const auto rank = static_cast<std::int64_t>(shape.size());
   const auto clamp = [&](std::int64_t at) { return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank); };
   Constant constant{{}, {}, true};
-  for (std::int64_t axis = clamp(node.integer("start", 0)); axis < clamp(node.integer("end", rank)); ++axis) constant.values.push_back(static_cast<double>(shape[axis]));
+  for (std::int64_t axis = clamp(node.integer("start", 0)); axis < clamp(node.integer("end", rank)); ++axis)
+    constant.values.push_back(static_cast<double>(shape[axis]));
   constant.shape = {constant.count()};
   return importer.define(node, 0, std::move(constant));
 }
@@ -293,10 +313,13 @@ Status import_constant(Importer& importer, const NodeView& node) {
     TW_TRY(Constant constant, tensor_constant(value->t(), importer.folder(), node.name()));
     return importer.define(node, 0, std::move(constant));
   }
-  if (const onnx::AttributeProto* value = node.attribute("value_float")) return importer.define(node, 0, Constant{{}, {value->f()}, false});
-  if (const onnx::AttributeProto* value = node.attribute("value_int")) return importer.define(node, 0, Constant{{}, {static_cast<double>(value->i())}, true});
+  if (const onnx::AttributeProto* value = node.attribute("value_float"))
+    return importer.define(node, 0, Constant{{}, {value->f()}, false});
+  if (const onnx::AttributeProto* value = node.attribute("value_int"))
+    return importer.define(node, 0, Constant{{}, {static_cast<double>(value->i())}, true});
   if (const onnx::AttributeProto* value = node.attribute("value_floats"))
-    return importer.define(node, 0, Constant{{value->floats_size()}, {value->floats().begin(), value->floats().end()}, false});
+    return importer.define(node, 0,
+                           Constant{{value->floats_size()}, {value->floats().begin(), value->floats().end()}, false});
   if (const onnx::AttributeProto* value = node.attribute("value_ints"))
     return importer.define(node, 0, Constant{{value->ints_size()}, {value->ints().begin(), value->ints().end()}, true});
   return node.unsupported("a constant of strings or sparse values", "value, value_float(s), value_int(s)");
@@ -313,23 +336,28 @@ Status import_constant_of_shape(Importer& importer, const NodeView& node) {
   std::int64_t elements = 1;
   constexpr std::int64_t most = std::int64_t{1} << 31, small_elements = 1 << 16;
   for (const std::int64_t dim : shape) {
-    if (dim < 0 || (dim > 0 && elements > most / dim)) return node.malformed(fmt::format("a shape of {}", to_string(shape)));
+    if (dim < 0 || (dim > 0 && elements > most / dim))
+      return node.malformed(fmt::format("a shape of {}", to_string(shape)));
     elements *= dim;
   }
   if (elements > small_elements) {
-    TW_TRY(const ValueId parameter, importer.parameter(node.name(), shape, uniform_source(static_cast<float>(one.values[0]), elements)));
+    TW_TRY(const ValueId parameter,
+           importer.parameter(node.name(), shape, uniform_source(static_cast<float>(one.values[0]), elements)));
     return importer.define(node, 0, parameter);
   }
-  return importer.define(node, 0, Constant{shape, std::vector<double>(static_cast<std::size_t>(elements), one.values[0]), one.integer});
+  return importer.define(
+      node, 0, Constant{shape, std::vector<double>(static_cast<std::size_t>(elements), one.values[0]), one.integer});
 }
 
 }  // namespace
 
 std::vector<OperatorEntry> shape_operators() {
-  return {{"Reshape", import_reshape},     {"Flatten", import_flatten}, {"Squeeze", import_squeeze},   {"Unsqueeze", import_unsqueeze},
-          {"Transpose", import_transpose}, {"Slice", import_slice},     {"Split", import_split},       {"Concat", import_concat},
-          {"Gather", import_gather},       {"Expand", import_expand},   {"Tile", import_tile},         {"Shape", import_shape},
-          {"Size", import_size},           {"Constant", import_constant}, {"ConstantOfShape", import_constant_of_shape}};
+  return {
+      {"Reshape", import_reshape},     {"Flatten", import_flatten},     {"Squeeze", import_squeeze},
+      {"Unsqueeze", import_unsqueeze}, {"Transpose", import_transpose}, {"Slice", import_slice},
+      {"Split", import_split},         {"Concat", import_concat},       {"Gather", import_gather},
+      {"Expand", import_expand},       {"Tile", import_tile},           {"Shape", import_shape},
+      {"Size", import_size},           {"Constant", import_constant},   {"ConstantOfShape", import_constant_of_shape}};
 }
 
 }  // namespace tw::compiler

@@ -44,8 +44,14 @@ class Expander {
  public:
   Expander(const GatherSource& source, const hw::MatrixView& view, const hw::ColumnGroups& groups,
            const OperandBlock& block, const Piece* piece)
-      : layout_(*source.layout), columns_(source.columns), view_(view), groups_(groups), block_(block), piece_(piece),
-        element_bytes_(hw::bytes_of(layout_.format)), panel_(layout_.panel()) {}
+      : layout_(*source.layout),
+        columns_(source.columns),
+        view_(view),
+        groups_(groups),
+        block_(block),
+        piece_(piece),
+        element_bytes_(hw::bytes_of(layout_.format)),
+        panel_(layout_.panel()) {}
 
   std::vector<Run> expand() {
     const std::vector<std::int64_t> row_flat = contributions(view_.row_dims, block_.row_begin, block_.row_end);
@@ -60,7 +66,8 @@ class Expander {
  private:
   // One row of one panel: walks its stored columns, joining neighbours.
   void expand_row(std::int64_t begin, std::int64_t end, std::int64_t row, std::int64_t row_flat) {
-    const std::int64_t target = (((begin - block_.column_begin) / panel_) * block_.row_stride + (row - block_.row_begin)) * panel_;
+    const std::int64_t target =
+        (((begin - block_.column_begin) / panel_) * block_.row_stride + (row - block_.row_begin)) * panel_;
     std::int64_t pad_row = -1, pad_next = -1;  // the source position behind the last real column, while pads may follow
     for (std::int64_t stored = begin; stored < end; ++stored) {
       const std::int64_t column = groups_.column_of(stored);
@@ -130,8 +137,8 @@ bool word_aligned(const std::vector<Run>& runs) {
 bool covers(const std::vector<Run>& runs, const OperandBlock& block, const hw::TensorLayout& source) {
   std::int64_t bytes = 0;
   for (const Run& run : runs) bytes += run.bytes;
-  return bytes == (block.row_end - block.row_begin) * (block.column_end - block.column_begin) *
-                      hw::bytes_of(source.format);
+  return bytes ==
+         (block.row_end - block.row_begin) * (block.column_end - block.column_begin) * hw::bytes_of(source.format);
 }
 
 }  // namespace tw::compiler

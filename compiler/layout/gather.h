@@ -34,9 +34,9 @@ struct Piece {
 
 // A contiguous run of bytes: from a block of the source's layout to an offset in the operand's buffer.
 struct Run {
-  std::int32_t source_block = 0;   // row block * column blocks + column block
-  std::uint32_t source_offset = 0; // bytes from the start of that block
-  std::uint32_t target_offset = 0; // bytes from the start of the operand
+  std::int32_t source_block = 0;    // row block * column blocks + column block
+  std::uint32_t source_offset = 0;  // bytes from the start of that block
+  std::uint32_t target_offset = 0;  // bytes from the start of the operand
   std::uint32_t bytes = 0;
   friend auto operator<=>(const Run&, const Run&) = default;
 };

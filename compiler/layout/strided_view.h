@@ -1,5 +1,5 @@
-// compiler/layout/strided_view.h: a tensor that is a strided look at another tensor's elements: what reshape, transpose,
-// slice and expand make without moving anything.
+// compiler/layout/strided_view.h: a tensor that is a strided look at another tensor's elements: what reshape,
+// transpose, slice and expand make without moving anything.
 #pragma once
 #include <cstdint>
 #include <optional>

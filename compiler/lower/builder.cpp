@@ -8,9 +8,7 @@
 
 namespace tw::compiler {
 
-std::uint32_t Buffer::max_bytes() const {
-  return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
-}
+std::uint32_t Buffer::max_bytes() const { return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end()); }
 
 std::int64_t operand_bytes(const OperandBlock& block, hw::NumberFormat format) {
   return block.row_stride * (block.column_end - block.column_begin) * hw::bytes_of(format);
@@ -82,8 +80,10 @@ Place Builder::place_of(std::int32_t stored) {
   for (int r = 0; r < value.layout.row_blocks(); ++r)
     for (int c = 0; c < value.layout.column_blocks(); ++c)
       if (value.layout.block_bytes(r, c) > 0)
-        job.targets.push_back({.tile = value.layout.tile_of(r, c).value, .offset_bytes = place.offset_bytes,
-                               .row_begin = value.layout.row_cuts[r], .row_end = value.layout.row_cuts[r + 1],
+        job.targets.push_back({.tile = value.layout.tile_of(r, c).value,
+                               .offset_bytes = place.offset_bytes,
+                               .row_begin = value.layout.row_cuts[r],
+                               .row_end = value.layout.row_cuts[r + 1],
                                .column_begin = value.layout.column_cuts[c],
                                .column_end = value.layout.column_cuts[c + 1]});
   out.packs.push_back(std::move(job));
@@ -206,7 +206,8 @@ void Builder::gather_words(const std::vector<GatherItem>& items, const std::vect
     const Place place = place_of(item.stored);
     for (const Run& run : runs[index]) {
       StageTransfer transfer{.source_tile = static_cast<std::uint32_t>(layout.first_tile + run.source_block),
-                             .source_offset_bytes = place.offset_bytes + run.source_offset, .bytes = run.bytes};
+                             .source_offset_bytes = place.offset_bytes + run.source_offset,
+                             .bytes = run.bytes};
       transfer.source = place.buffer;
       transfer.target = target;
       for (const std::uint32_t tile : item.tiles) transfer.targets.emplace_back(tile, run.target_offset);
@@ -234,24 +235,25 @@ void Builder::gather_through_f32(const std::vector<GatherItem>& items, const std
         if (source.layout.block_bytes(r, c) == 0) continue;
         const std::uint32_t tile = source.layout.tile_of(r, c).value;
         reserve(wide, tile, 2 * source.layout.block_bytes(r, c));
-        hw::KernelParams params{.kind = hw::KernelKind::cast, .format = hw::NumberFormat::f16,
-                                .out_format = hw::NumberFormat::f32};
-        params.rows = params.row_stride = params.out_row_stride = static_cast<std::int32_t>(source.layout.block_rows(r));
+        hw::KernelParams params{
+            .kind = hw::KernelKind::cast, .format = hw::NumberFormat::f16, .out_format = hw::NumberFormat::f32};
+        params.rows = params.row_stride = params.out_row_stride =
+            static_cast<std::int32_t>(source.layout.block_rows(r));
         params.columns = static_cast<std::int32_t>(source.layout.block_columns(c));
         call(tile, params, {{2, Place{wide, 0, false}}, {3, place_of(item.stored)}});
       }
   }
   const BufferId words = add_buffer("words of " + out.buffers[target].name, operation, hw::BufferInfo::Use::operand);
   for (const GatherItem& item : items)
-    for (const std::uint32_t tile : item.tiles)
-      reserve(words, tile, operand_bytes(item.block, hw::NumberFormat::f32));
+    for (const std::uint32_t tile : item.tiles) reserve(words, tile, operand_bytes(item.block, hw::NumberFormat::f32));
   fill(items, words, operation);
   std::vector<StageTransfer> transfers;
   for (std::size_t index = 0; index < items.size(); ++index) {
     const hw::TensorLayout& layout = plan.stored[items[index].stored].layout;
     for (const Run& run : runs[index]) {
       StageTransfer transfer{.source_tile = static_cast<std::uint32_t>(layout.first_tile + run.source_block),
-                             .source_offset_bytes = 2 * run.source_offset, .bytes = 2 * run.bytes};
+                             .source_offset_bytes = 2 * run.source_offset,
+                             .bytes = 2 * run.bytes};
       transfer.source = widened.at(items[index].stored);
       transfer.target = words;
       for (const std::uint32_t tile : items[index].tiles) transfer.targets.emplace_back(tile, 2 * run.target_offset);
@@ -264,8 +266,8 @@ void Builder::gather_through_f32(const std::vector<GatherItem>& items, const std
   for (const GatherItem& item : items)
     for (const std::uint32_t tile : item.tiles) {
       if (!done.insert(tile).second) continue;
-      hw::KernelParams params{.kind = hw::KernelKind::cast, .format = hw::NumberFormat::f32,
-                              .out_format = hw::NumberFormat::f16};
+      hw::KernelParams params{
+          .kind = hw::KernelKind::cast, .format = hw::NumberFormat::f32, .out_format = hw::NumberFormat::f16};
       params.rows = params.row_stride = params.out_row_stride = static_cast<std::int32_t>(item.block.row_stride);
       params.columns = static_cast<std::int32_t>(item.block.column_end - item.block.column_begin);
       call(tile, params, {{2, Place{target, 0, false}}, {3, Place{words, 0, false}}});

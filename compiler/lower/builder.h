@@ -17,10 +17,10 @@ namespace tw::compiler {
 // One operand block that a group of tiles gathers from a stored value.
 struct GatherItem {
   std::int32_t stored = -1;
-  hw::MatrixView view;                 // operand matrix -> flat element of the stored value
+  hw::MatrixView view;  // operand matrix -> flat element of the stored value
   hw::ColumnGroups groups;
   OperandBlock block;
-  std::vector<std::uint32_t> tiles;    // all want this block
+  std::vector<std::uint32_t> tiles;  // all want this block
   std::optional<Piece> piece;
 };
 
@@ -55,8 +55,7 @@ class Builder {
   BufferId add_result(std::int32_t stored, const std::string& operation, RegionSet regions = RegionSet::any);
 
   // Kernel calls of the last stage (compute).
-  void call(std::uint32_t tile, const hw::KernelParams& params,
-            std::initializer_list<std::pair<int, Place>> operands);
+  void call(std::uint32_t tile, const hw::KernelParams& params, std::initializer_list<std::pair<int, Place>> operands);
 
   // Parameters: room for `bytes` in the record of the enclosing Repeat (iterated) or among the static ones.
   Place reserve_parameter(bool iterated, std::int64_t bytes);
@@ -79,7 +78,7 @@ class Builder {
   void fill(const std::vector<GatherItem>& items, BufferId target, const std::string& operation);
 
   std::map<std::int32_t, Place> places_;
-  std::map<std::string, std::vector<std::int32_t>> kernel_index_;   // description -> candidates
+  std::map<std::string, std::vector<std::int32_t>> kernel_index_;  // description -> candidates
   std::int32_t repeat_ = -1;
   std::int32_t loop_begin_ = -1;
   std::set<BufferId> loop_live_;
@@ -94,7 +93,7 @@ void lower_matmul(Builder& builder, const Step& step);
 void lower_batched_matmul(Builder& builder, const Step& step);
 void lower_attention(Builder& builder, const Step& step);
 void lower_layer_norm(Builder& builder, const Step& step);
-void lower_local(Builder& builder, const Step& step);      // gelu, unary, binary, softmax, reduce, cast, carry
+void lower_local(Builder& builder, const Step& step);  // gelu, unary, binary, softmax, reduce, cast, carry
 void lower_relayout(Builder& builder, const Step& step);
 Status lower_input(Builder& builder, const Step& step, std::uint32_t& window_bytes);
 void lower_output(Builder& builder, const Step& step);

@@ -14,7 +14,8 @@ void add_checkpoint(Builder& b, const Step& step) {
   point.checkpoint.operation = step.operation;
   // A fused add is done by the matmul's step: the value belongs to the operation that makes it in the graph.
   for (const Operation& operation : b.graph.operations)
-    if (!operation.results.empty() && b.graph.value(operation.results[0]).name == stored.name) point.checkpoint.operation = operation.name;
+    if (!operation.results.empty() && b.graph.value(operation.results[0]).name == stored.name)
+      point.checkpoint.operation = operation.name;
   point.checkpoint.value = stored.name;
   point.checkpoint.stage = {static_cast<std::uint32_t>(b.last_stage())};
   point.checkpoint.shape = stored.shape;

@@ -75,8 +75,8 @@ BufferId gather_queries(Builder& builder, const Step& step, const Geometry& g) {
   for (std::int64_t b = 0; b < g.batch; ++b)
     for (std::int64_t head = 0; head < g.heads; ++head)
       for (int q = 0; q < g.query_groups; ++q) {
-        GatherItem item{.stored = step.operands[0].stored, .view = head_view(step.operands[0], b, head, g.width),
-                        .groups = groups};
+        GatherItem item{
+            .stored = step.operands[0].stored, .view = head_view(step.operands[0], b, head, g.width), .groups = groups};
         item.block = {g.query_cuts[q], g.query_cuts[q + 1], 0, g.padded_width, g.query_rows(q)};
         for (int k = 0; k < g.key_groups; ++k) item.tiles.push_back(g.tile(b, q, k, head));
         items.push_back(std::move(item));
@@ -98,7 +98,8 @@ BufferId gather_keys(Builder& builder, const Step& step, const Geometry& g, int 
     for (std::int64_t head = 0; head < g.heads; ++head)
       for (int k = 0; k < g.key_groups; ++k) {
         GatherItem item{.stored = step.operands[which].stored,
-                        .view = head_view(step.operands[which], b, head, width), .groups = groups};
+                        .view = head_view(step.operands[which], b, head, width),
+                        .groups = groups};
         item.block = {g.key_cuts[k], g.key_cuts[k + 1], 0, padded, g.key_stride(k)};
         ragged = ragged || g.key_stride(k) != g.key_rows(k);
         for (int q = 0; q < g.query_groups; ++q) item.tiles.push_back(g.tile(b, q, k, head));
@@ -133,9 +134,10 @@ void exchange_partials(Builder& builder, const Step& step, const Geometry& g, Bu
       const std::int64_t slot = from < k ? from : from - 1;
       builder.reserve(received, owner, (g.key_groups - 1) * panels * rows * row_bytes);
       for (std::int64_t panel = 0; panel < panels; ++panel) {
-        StageTransfer rows_of{.source_tile = sender,
-                              .source_offset_bytes = static_cast<std::uint32_t>((panel * g.query_rows(q) + begin) * row_bytes),
-                              .bytes = static_cast<std::uint32_t>(rows * row_bytes)};
+        StageTransfer rows_of{
+            .source_tile = sender,
+            .source_offset_bytes = static_cast<std::uint32_t>((panel * g.query_rows(q) + begin) * row_bytes),
+            .bytes = static_cast<std::uint32_t>(rows * row_bytes)};
         rows_of.source = partial;
         rows_of.target = received;
         rows_of.targets.emplace_back(owner, static_cast<std::uint32_t>((slot * panels + panel) * rows * row_bytes));
@@ -160,13 +162,16 @@ void lower_attention(Builder& builder, const Step& step) {
   builder.separate(queries, scores);
   g.for_each([&](std::int64_t b, int q, int k, std::int64_t head) {
     const std::uint32_t tile = g.tile(b, q, k, head);
-    hw::KernelParams params{.kind = hw::KernelKind::gemm, .format = g.format, .out_format = g.format,
+    hw::KernelParams params{.kind = hw::KernelKind::gemm,
+                            .format = g.format,
+                            .out_format = g.format,
                             .coefficient_form = hw::CoefficientForm::row};
     params.rows = params.row_stride = params.out_row_stride = static_cast<std::int32_t>(g.query_rows(q));
     params.inner = static_cast<std::int32_t>(g.padded_width);
     params.columns = params.coefficient_stride = static_cast<std::int32_t>(g.key_stride(k));
     builder.reserve(scores, tile, g.query_rows(q) * g.key_stride(k) * bytes);
-    builder.call(tile, params, {{2, Place{scores, 0, false}}, {3, Place{queries, 0, false}}, {4, Place{keys, 0, false}}});
+    builder.call(tile, params,
+                 {{2, Place{scores, 0, false}}, {3, Place{queries, 0, false}}, {4, Place{keys, 0, false}}});
   });
 
   builder.add_stage(hw::StageKind::compute, step.operation, "softmax");
@@ -192,7 +197,9 @@ void lower_attention(Builder& builder, const Step& step) {
   builder.separate(probabilities, partial);
   g.for_each([&](std::int64_t b, int q, int k, std::int64_t head) {
     const std::uint32_t tile = g.tile(b, q, k, head);
-    hw::KernelParams params{.kind = hw::KernelKind::gemm, .format = g.format, .out_format = g.format,
+    hw::KernelParams params{.kind = hw::KernelKind::gemm,
+                            .format = g.format,
+                            .out_format = g.format,
                             .coefficient_form = hw::CoefficientForm::block};
     params.rows = params.row_stride = params.out_row_stride = static_cast<std::int32_t>(g.query_rows(q));
     params.inner = params.coefficient_stride = static_cast<std::int32_t>(g.key_stride(k));
@@ -221,7 +228,9 @@ void lower_attention(Builder& builder, const Step& step) {
     params.group = k;
     const auto own = static_cast<std::uint32_t>(g.owned_begin(b, q, k) * 16 * bytes);
     builder.call(g.tile(b, q, k, head), params,
-                 {{2, Place{result, 0, false}}, {3, Place{partial, own, false}}, {4, Place{received, 0, false}},
+                 {{2, Place{result, 0, false}},
+                  {3, Place{partial, own, false}},
+                  {4, Place{received, 0, false}},
                   {5, Place{all_statistics, 0, false}}});
   });
 }

@@ -79,13 +79,17 @@ float scalar_of(const Builder& b, const Operand& operand) {
 Place pack_columns(Builder& b, const Operand& operand, const hw::TensorLayout& layout) {
   std::int64_t columns = 0;
   for (int c = 0; c < layout.column_blocks(); ++c) columns = std::max(columns, layout.block_columns(c));
-  const Place place = b.reserve_parameter(b.plan.parameters[operand.parameter].iterated,
-                                          columns * hw::bytes_of(layout.format));
+  const Place place =
+      b.reserve_parameter(b.plan.parameters[operand.parameter].iterated, columns * hw::bytes_of(layout.format));
   PackJob job = b.pack_job(PackKind::vector, operand, layout.format);
   job.groups = layout.groups;
   for_each_block(layout, [&](int, int c, std::uint32_t tile) {
-    job.targets.push_back({.tile = tile, .offset_bytes = place.offset_bytes, .row_begin = 0, .row_end = 1,
-                           .column_begin = layout.column_cuts[c], .column_end = layout.column_cuts[c + 1]});
+    job.targets.push_back({.tile = tile,
+                           .offset_bytes = place.offset_bytes,
+                           .row_begin = 0,
+                           .row_end = 1,
+                           .column_begin = layout.column_cuts[c],
+                           .column_end = layout.column_cuts[c + 1]});
   });
   b.out.packs.push_back(std::move(job));
   return place;
@@ -147,7 +151,8 @@ void lower_layer_norm(Builder& b, const Step& step) {
     params.epsilon = static_cast<float>(step.attributes.epsilon);
     params.has_scale = gamma.buffer >= 0;
     params.has_bias = beta.buffer >= 0;
-    b.call(tile, params, {{2, Place{result, 0, false}}, {3, b.place_of(x)}, {4, Place{all, 0, false}}, {5, gamma}, {6, beta}});
+    b.call(tile, params,
+           {{2, Place{result, 0, false}}, {3, b.place_of(x)}, {4, Place{all, 0, false}}, {5, gamma}, {6, beta}});
   });
 }
 

@@ -13,7 +13,9 @@ namespace {
 class MatmulGrid {
  public:
   MatmulGrid(const Step& step, const Plan& plan)
-      : grid_(step.grid), split_(step.split), result_(plan.stored[step.result].layout),
+      : grid_(step.grid),
+        split_(step.split),
+        result_(plan.stored[step.result].layout),
         panel_(hw::panel_width(step.format)) {
     const hw::TensorLayout& left = plan.stored[step.operands[0].stored].layout;
     const std::int64_t rows = plan.stored[step.result].rows;
@@ -37,8 +39,8 @@ class MatmulGrid {
   };
   Owned owned(int r, int c, int k) const {
     if (split_ == ReduceSplit::rows)
-      return {result_.row_cuts[r * grid_.inner + k] - row_cuts[r], result_.row_cuts[r * grid_.inner + k + 1] - row_cuts[r],
-              0, columns(c)};
+      return {result_.row_cuts[r * grid_.inner + k] - row_cuts[r],
+              result_.row_cuts[r * grid_.inner + k + 1] - row_cuts[r], 0, columns(c)};
     return {0, rows(r), result_.column_cuts[c * grid_.inner + k] - column_cuts[c],
             result_.column_cuts[c * grid_.inner + k + 1] - column_cuts[c]};
   }
@@ -106,11 +108,17 @@ Place gather_weights(Builder& b, const Step& step, const MatmulGrid& grid) {
         const std::int64_t end = balanced_cut(r + 1, panels_of(c, k), step.grid.rows);
         if (gathered >= 0) b.reserve(gathered, grid.tile(r, c, k), panels_of(c, k) * panel_bytes);
         if (begin == end) continue;
-        job.targets.push_back({.tile = grid.tile(r, c, k), .offset_bytes = home.offset_bytes, .row_begin = begin,
-                               .row_end = end, .column_begin = grid.column_cuts[c], .column_end = grid.column_cuts[c + 1],
-                               .inner_begin = grid.inner_cuts[k], .inner_end = grid.inner_cuts[k + 1]});
+        job.targets.push_back({.tile = grid.tile(r, c, k),
+                               .offset_bytes = home.offset_bytes,
+                               .row_begin = begin,
+                               .row_end = end,
+                               .column_begin = grid.column_cuts[c],
+                               .column_end = grid.column_cuts[c + 1],
+                               .inner_begin = grid.inner_cuts[k],
+                               .inner_end = grid.inner_cuts[k + 1]});
         if (gathered < 0) continue;
-        StageTransfer transfer{.source_tile = grid.tile(r, c, k), .source_offset_bytes = home.offset_bytes,
+        StageTransfer transfer{.source_tile = grid.tile(r, c, k),
+                               .source_offset_bytes = home.offset_bytes,
                                .bytes = static_cast<std::uint32_t>((end - begin) * panel_bytes)};
         transfer.source = home.buffer;
         transfer.target = gathered;
@@ -129,14 +137,17 @@ Place pack_bias(Builder& b, const Step& step, const MatmulGrid& grid) {
   const hw::TensorLayout& result = b.plan.stored[step.result].layout;
   std::int64_t columns = 0;
   for (int c = 0; c < result.column_blocks(); ++c) columns = std::max(columns, result.block_columns(c));
-  const Place place = b.reserve_parameter(b.plan.parameters[bias.parameter].iterated,
-                                          columns * hw::bytes_of(result.format));
+  const Place place =
+      b.reserve_parameter(b.plan.parameters[bias.parameter].iterated, columns * hw::bytes_of(result.format));
   PackJob job = b.pack_job(PackKind::vector, bias, result.format);
   job.groups = result.groups;
   grid.for_each([&](int r, int c, int k) {
     const MatmulGrid::Owned owned = grid.owned(r, c, k);
     if (owned.rows() == 0 || owned.columns() == 0) return;
-    job.targets.push_back({.tile = grid.tile(r, c, k), .offset_bytes = place.offset_bytes, .row_begin = 0, .row_end = 1,
+    job.targets.push_back({.tile = grid.tile(r, c, k),
+                           .offset_bytes = place.offset_bytes,
+                           .row_begin = 0,
+                           .row_end = 1,
                            .column_begin = grid.column_cuts[c] + owned.column_begin,
                            .column_end = grid.column_cuts[c] + owned.column_end});
   });
@@ -157,9 +168,12 @@ Place pack_residual(Builder& b, const Step& step) {
   for (int r = 0; r < layout.row_blocks(); ++r)
     for (int c = 0; c < layout.column_blocks(); ++c)
       if (layout.block_bytes(r, c) > 0)
-        job.targets.push_back({.tile = layout.tile_of(r, c).value, .offset_bytes = place.offset_bytes,
-                               .row_begin = layout.row_cuts[r], .row_end = layout.row_cuts[r + 1],
-                               .column_begin = layout.column_cuts[c], .column_end = layout.column_cuts[c + 1]});
+        job.targets.push_back({.tile = layout.tile_of(r, c).value,
+                               .offset_bytes = place.offset_bytes,
+                               .row_begin = layout.row_cuts[r],
+                               .row_end = layout.row_cuts[r + 1],
+                               .column_begin = layout.column_cuts[c],
+                               .column_end = layout.column_cuts[c + 1]});
   b.out.packs.push_back(std::move(job));
   return place;
 }
@@ -168,8 +182,7 @@ Place pack_residual(Builder& b, const Step& step) {
 BufferId scatter_partials(Builder& b, const Step& step, const MatmulGrid& grid, BufferId partial) {
   const hw::NumberFormat format = b.plan.stored[step.result].layout.format;
   const std::int64_t panel_bytes = 16 * hw::bytes_of(format);  // one row of a panel
-  const BufferId received =
-      b.add_buffer(step.operation + " partials", step.operation, hw::BufferInfo::Use::operand);
+  const BufferId received = b.add_buffer(step.operation + " partials", step.operation, hw::BufferInfo::Use::operand);
   std::vector<StageTransfer> transfers;
   // In step t every owner hears inner group (k + t): both lanes of all tiles are busy (a Latin square).
   for (int t = 1; t < step.grid.inner; ++t)
@@ -242,10 +255,14 @@ void lower_matmul(Builder& b, const Step& step) {
     params.partials = step.grid.inner;
     params.has_bias = step.bias >= 0;
     params.has_residual = residual.buffer >= 0;
-    const std::int64_t own = (owned.column_begin / 16 * grid.rows(r) + owned.row_begin) * 16 * hw::bytes_of(result_format);
+    const std::int64_t own =
+        (owned.column_begin / 16 * grid.rows(r) + owned.row_begin) * 16 * hw::bytes_of(result_format);
     b.call(grid.tile(r, c, k), params,
-           {{2, Place{result, 0, false}}, {3, Place{product, static_cast<std::uint32_t>(own), false}},
-            {4, Place{received, 0, false}}, {5, bias}, {6, residual}});
+           {{2, Place{result, 0, false}},
+            {3, Place{product, static_cast<std::uint32_t>(own), false}},
+            {4, Place{received, 0, false}},
+            {5, bias},
+            {6, residual}});
   });
 }
 
@@ -261,8 +278,8 @@ void lower_batched_matmul(Builder& b, const Step& step) {
     return static_cast<std::uint32_t>((item * step.grid.rows + r) * step.grid.columns + c);
   };
   const BufferId left = b.add_buffer(step.operation + " left", step.operation, hw::BufferInfo::Use::operand);
-  const BufferId right = b.add_buffer(step.operation + " right", step.operation, hw::BufferInfo::Use::operand,
-                                      RegionSet::region1);
+  const BufferId right =
+      b.add_buffer(step.operation + " right", step.operation, hw::BufferInfo::Use::operand, RegionSet::region1);
   const hw::ColumnGroups inner_groups{1, static_cast<std::int32_t>(inner), static_cast<std::int32_t>(padded_inner)};
   std::vector<GatherItem> left_items, right_items;
   for (std::int64_t item = 0; item < batch; ++item) {
@@ -291,12 +308,16 @@ void lower_batched_matmul(Builder& b, const Step& step) {
     for (int r = 0; r < step.grid.rows; ++r)
       for (int c = 0; c < step.grid.columns; ++c) {
         const auto block = static_cast<int>(item) * step.grid.rows + r;
-        hw::KernelParams params{.kind = hw::KernelKind::gemm, .format = step.format, .out_format = result.layout.format,
+        hw::KernelParams params{.kind = hw::KernelKind::gemm,
+                                .format = step.format,
+                                .out_format = result.layout.format,
                                 .coefficient_form = hw::CoefficientForm::block};
-        params.rows = params.row_stride = params.out_row_stride = static_cast<std::int32_t>(result.layout.block_rows(block));
+        params.rows = params.row_stride = params.out_row_stride =
+            static_cast<std::int32_t>(result.layout.block_rows(block));
         params.inner = params.coefficient_stride = static_cast<std::int32_t>(padded_inner);
         params.columns = static_cast<std::int32_t>(result.layout.block_columns(c));
-        b.call(tile(item, r, c), params, {{2, Place{product, 0, false}}, {3, Place{left, 0, false}}, {4, Place{right, 0, false}}});
+        b.call(tile(item, r, c), params,
+               {{2, Place{product, 0, false}}, {3, Place{left, 0, false}}, {4, Place{right, 0, false}}});
       }
 }
 

@@ -39,7 +39,7 @@ namespace {
 // Rows and addresses of all tiles, once everything has a place.
 struct Assembled {
   Addresses addresses;
-  std::vector<StageRows> rows;         // by stage; empty for stages without exchange
+  std::vector<StageRows> rows;  // by stage; empty for stages without exchange
   std::vector<TileCode> tiles;
   std::vector<hw::Binding> bindings;
 };
@@ -51,7 +51,7 @@ std::uint32_t guess_code_bytes(const Lowered& lowered, const hw::Machine& machin
   std::vector<std::vector<std::int32_t>> kernels(tiles);
   for (const Stage& stage : lowered.stages) {
     for (const StageTransfer& transfer : stage.transfers) {
-      bytes[transfer.source_tile] += 8;                              // a send beyond 64 words takes two
+      bytes[transfer.source_tile] += 8;                                       // a send beyond 64 words takes two
       for (const auto& [tile, offset] : transfer.targets) bytes[tile] += 10;  // source, often pointer or neutral
     }
     for (const StageCall& call : stage.calls) {
@@ -74,10 +74,12 @@ std::uint32_t packet_table_bytes(const Lowered& lowered, const hw::Machine& mach
   for (const LoweredBinding& bound : lowered.bindings) {
     const hw::TensorLayout& layout = bound.binding.layout;
     for (int block = 0; block < layout.blocks(); ++block) {
-      const std::int64_t block_bytes = layout.block_bytes(block / layout.column_blocks(), block % layout.column_blocks());
+      const std::int64_t block_bytes =
+          layout.block_bytes(block / layout.column_blocks(), block % layout.column_blocks());
       // At most: one long packet per 256 bytes, one short one, two page crossings each, the closing one.
       if (block_bytes > 0)
-        bytes[layout.first_tile + block] += static_cast<std::uint32_t>(8 * (ceil_div(block_bytes, 256) + 2 * ceil_div(block_bytes, 4096) + 4));
+        bytes[layout.first_tile + block] +=
+            static_cast<std::uint32_t>(8 * (ceil_div(block_bytes, 256) + 2 * ceil_div(block_bytes, 4096) + 4));
     }
   }
   return *std::max_element(bytes.begin(), bytes.end());
@@ -142,7 +144,8 @@ Result<Assembled> assemble(const Lowered& lowered, const Addresses& addresses, c
     if (!status) return tl::unexpected(std::move(status).error());
   made.tiles.resize(static_cast<std::size_t>(machine.tiles));
   parallel_for(made.tiles.size(), [&](std::size_t tile) {
-    Result<TileCode> code = generate_tile(static_cast<std::uint32_t>(tile), lowered, addresses, made.bindings, made.rows, machine);
+    Result<TileCode> code =
+        generate_tile(static_cast<std::uint32_t>(tile), lowered, addresses, made.bindings, made.rows, machine);
     TW_CHECK(code.has_value(), "tile {}", tile);
     made.tiles[tile] = *std::move(code);
   });
@@ -158,23 +161,25 @@ void add_buffer_info(hw::Program& program, const Lowered& lowered, const Assembl
     for (std::size_t id = 0; id < lowered.buffers.size(); ++id) {
       const Buffer& buffer = lowered.buffers[id];
       if (buffer.bytes[tile] == 0) continue;
-      buffers.push_back({buffer.name, buffer.operation, made.addresses.buffer[id], buffer.bytes[tile], buffer.first_stage,
-                         buffer.last_stage, buffer.use});
+      buffers.push_back({buffer.name, buffer.operation, made.addresses.buffer[id], buffer.bytes[tile],
+                         buffer.first_stage, buffer.last_stage, buffer.use});
     }
     const TileCode& code = made.tiles[tile];
     const std::uint32_t kernels = program.tiles[tile].code_address_bytes - made.addresses.code;
-    if (kernels > 0) buffers.push_back({"kernels", "", made.addresses.code, kernels, 0, stages, hw::BufferInfo::Use::code});
+    if (kernels > 0)
+      buffers.push_back({"kernels", "", made.addresses.code, kernels, 0, stages, hw::BufferInfo::Use::code});
     const std::uint32_t words = static_cast<std::uint32_t>(program.tiles[tile].code.size()) * 4;
-    buffers.push_back({"supervisor program", "", program.tiles[tile].code_address_bytes, words - code.table_bytes, 0, stages,
-                       hw::BufferInfo::Use::code});
+    buffers.push_back({"supervisor program", "", program.tiles[tile].code_address_bytes, words - code.table_bytes, 0,
+                       stages, hw::BufferInfo::Use::code});
     if (code.table_bytes > 0)
       buffers.push_back({"exchange rows", "", program.tiles[tile].code_address_bytes + words - code.table_bytes,
                          code.table_bytes, 0, stages, hw::BufferInfo::Use::table});
     if (!program.tiles[tile].segments.empty())
-      buffers.push_back({"host packets", "", made.addresses.packets, packet_bytes, 0, stages, hw::BufferInfo::Use::host});
+      buffers.push_back(
+          {"host packets", "", made.addresses.packets, packet_bytes, 0, stages, hw::BufferInfo::Use::host});
     buffers.push_back({"support, stack and worker state", "", machine.sram.base_bytes,
-                       machine.sram.loader_bytes + machine.sram.worker_state_bytes + machine.code.support_bytes, 0, stages,
-                       hw::BufferInfo::Use::support});
+                       machine.sram.loader_bytes + machine.sram.worker_state_bytes + machine.code.support_bytes, 0,
+                       stages, hw::BufferInfo::Use::support});
   });
 }
 
@@ -318,7 +323,8 @@ Result<CompileOutcome> compile(const Graph& graph, const hw::Machine& machine, c
     TW_CHECK(broken.empty(), "place broke {}: {}", broken[0].rule, broken[0].message);
     const Addresses addresses = addresses_of(lowered, placed, machine, code_bytes);
     settle_weight_regions(lowered, addresses, machine);
-    TW_TRY(Assembled assembled, steps.run("schedule and encode", [&] { return assemble(lowered, addresses, machine); }));
+    TW_TRY(Assembled assembled,
+           steps.run("schedule and encode", [&] { return assemble(lowered, addresses, machine); }));
     std::uint32_t used = 0;
     for (const TileCode& code : assembled.tiles) used = std::max(used, code.used_bytes);
     if (used <= code_bytes) {
@@ -328,8 +334,9 @@ Result<CompileOutcome> compile(const Graph& graph, const hw::Machine& machine, c
     }
   }
   if (!made)
-    return fail(ErrorKind::unsupported, fmt::format("the code of a tile kept growing beyond {} bytes in {} placements",
-                                                    code_bytes, tries), {}, "please report this model");
+    return fail(ErrorKind::unsupported,
+                fmt::format("the code of a tile kept growing beyond {} bytes in {} placements", code_bytes, tries), {},
+                "please report this model");
   // From here every byte has its address and every tile its instructions.
 
   outcome.program = make_program(plan, lowered, *made, machine, packet_bytes);
@@ -346,7 +353,8 @@ Result<CompileOutcome> compile(const Graph& graph, const hw::Machine& machine, c
   if (outcome.program.exchange_table_bytes_max > machine.fabric.table_limit_bytes) {
     std::uint32_t tile = 0;
     for (std::size_t index = 0; index < made->tiles.size(); ++index)
-      if (made->tiles[index].table_bytes == outcome.program.exchange_table_bytes_max) tile = static_cast<std::uint32_t>(index);
+      if (made->tiles[index].table_bytes == outcome.program.exchange_table_bytes_max)
+        tile = static_cast<std::uint32_t>(index);
     outcome.obstruction = table_obstruction(machine, tile, outcome.program.exchange_table_bytes_max);
     return finish();
   }

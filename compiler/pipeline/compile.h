@@ -19,8 +19,8 @@ Result<Precision> precision_from(std::string_view name);
 
 struct CompileOptions {
   Precision precision = Precision::f8;
-  OperandRanges ranges;         // empty: scale exponent 0 everywhere (plan and check do not need numbers)
-  bool weights = true;          // encode parameters into the program
+  OperandRanges ranges;           // empty: scale exponent 0 everywhere (plan and check do not need numbers)
+  bool weights = true;            // encode parameters into the program
   bool feasibility_only = false;  // stop when it is known whether the model fits (check)
   Progress progress;
 };
@@ -28,23 +28,23 @@ struct CompileOptions {
 // Why it does not fit: the worst tile and event, what is alive, and the cheapest changes that would make it fit.
 struct Obstruction {
   std::uint32_t tile = 0;
-  std::string event;                  // operation and stage
+  std::string event;  // operation and stage
   std::int64_t needed_bytes = 0, available_bytes = 0;
   struct Buffer {
     std::string name;
     std::int64_t bytes = 0;
   };
-  std::vector<Buffer> buffers;        // alive at the event, largest first
-  std::string proof;                  // "bound": arithmetic proves it; "search": every placement tried failed
+  std::vector<Buffer> buffers;  // alive at the event, largest first
+  std::string proof;            // "bound": arithmetic proves it; "search": every placement tried failed
   std::vector<std::string> alternatives;
 };
 
 struct CompileOutcome {
   bool fits = false;
-  std::optional<Obstruction> obstruction;   // when it does not fit
-  hw::Program program;                      // when it fits (without code after feasibility_only)
-  std::int64_t lower_bound_bytes = 0;       // resident bytes / tiles + smallest possible temporary
-  double compile_seconds = 0;               // without weight encoding
+  std::optional<Obstruction> obstruction;  // when it does not fit
+  hw::Program program;                     // when it fits (without code after feasibility_only)
+  std::int64_t lower_bound_bytes = 0;      // resident bytes / tiles + smallest possible temporary
+  double compile_seconds = 0;              // without weight encoding
   double weights_seconds = 0;
   std::vector<std::pair<std::string, double>> stage_seconds;
 };

@@ -54,9 +54,10 @@ std::optional<Obstruction> bound_obstruction(const Graph& graph, const hw::Machi
   obstruction.event = fmt::format("operation \"{}\", every tile alike", bound.operation);
   obstruction.needed_bytes = needed;
   obstruction.available_bytes = available;
-  obstruction.buffers = {{"parameters, spread evenly over all tiles", bound.resident_bytes},
-                         {fmt::format("operands of \"{}\", smallest over all grids", bound.operation), bound.temporary_bytes},
-                         {"support, stack, not loadable", support_bytes(machine)}};
+  obstruction.buffers = {
+      {"parameters, spread evenly over all tiles", bound.resident_bytes},
+      {fmt::format("operands of \"{}\", smallest over all grids", bound.operation), bound.temporary_bytes},
+      {"support, stack, not loadable", support_bytes(machine)}};
   obstruction.proof = "bound";
   obstruction.alternatives = alternatives_of(graph, machine, precision, needed - available);
   return obstruction;
@@ -78,7 +79,8 @@ Obstruction placement_obstruction(const Graph& graph, const hw::Machine& machine
   for (int tile = 0; tile < machine.tiles; ++tile) {
     std::int64_t bytes = 0;
     for (const Buffer& buffer : lowered.buffers)
-      if (buffer.first_stage <= placed.event_stage && placed.event_stage < buffer.last_stage) bytes += buffer.bytes[tile];
+      if (buffer.first_stage <= placed.event_stage && placed.event_stage < buffer.last_stage)
+        bytes += buffer.bytes[tile];
     if (bytes > most) {
       most = bytes;
       obstruction.tile = static_cast<std::uint32_t>(tile);

@@ -30,10 +30,13 @@ std::uint32_t element_begin(std::uint32_t address, const hw::SramMap& sram) {
 }
 
 std::uint32_t element_end(std::uint32_t address, const hw::SramMap& sram) {
-  return element_begin(address, sram) + (address < sram.region1_base() ? sram.element_bytes : sram.region1_element_bytes);
+  return element_begin(address, sram) +
+         (address < sram.region1_base() ? sram.element_bytes : sram.region1_element_bytes);
 }
 
-bool live_together(const PlacementRequest& a, const PlacementRequest& b) { return a.first < b.last && b.first < a.last; }
+bool live_together(const PlacementRequest& a, const PlacementRequest& b) {
+  return a.first < b.last && b.first < a.last;
+}
 
 class Placer {
  public:
@@ -93,7 +96,9 @@ class Placer {
   std::vector<std::set<std::int32_t>> partners_;
 };
 
-std::int64_t area(const PlacementRequest& request) { return std::int64_t{request.bytes} * (request.last - request.first); }
+std::int64_t area(const PlacementRequest& request) {
+  return std::int64_t{request.bytes} * (request.last - request.first);
+}
 
 // Orders to try: fixed requests first, then each by another measure; ties by index.
 std::vector<std::vector<std::int32_t>> orders_of(const PlacementProblem& problem) {
@@ -175,7 +180,8 @@ PlacementResult place(const PlacementProblem& problem, const hw::SramMap& sram) 
   }
   const Placer placer(problem, sram);
   std::int32_t failed = -1;
-  // In each order, a request that found no room is moved to the front (behind the fixed ones) and the order tried again.
+  // In each order, a request that found no room is moved to the front (behind the fixed ones) and the order tried
+  // again.
   constexpr int repairs = 64;
   for (std::vector<std::int32_t> order : orders_of(problem)) {
     for (int repair = 0; repair < repairs; ++repair) {
@@ -185,9 +191,8 @@ PlacementResult place(const PlacementProblem& problem, const hw::SramMap& sram) 
         return result;
       }
       const auto at = std::find(order.begin(), order.end(), failed);
-      const auto front = std::find_if(order.begin(), order.end(), [&](std::int32_t index) {
-        return problem.requests[index].fixed_address < 0;
-      });
+      const auto front = std::find_if(order.begin(), order.end(),
+                                      [&](std::int32_t index) { return problem.requests[index].fixed_address < 0; });
       if (at == front) break;
       std::rotate(front, at, at + 1);
     }

@@ -20,8 +20,8 @@ struct PlacementRequest {
   std::uint32_t alignment_bytes = 8;
   std::int32_t first = 0, last = 0;
   RegionSet regions = RegionSet::any;
-  std::int32_t fixed_address = -1;          // >= 0: already placed (code, host window buffers), only to be avoided
-  bool executable = false;                  // fetched while it lives: shares no element with buffers that a row touches
+  std::int32_t fixed_address = -1;  // >= 0: already placed (code, host window buffers), only to be avoided
+  bool executable = false;          // fetched while it lives: shares no element with buffers that a row touches
 };
 
 struct PlacementProblem {
@@ -33,15 +33,15 @@ struct PlacementProblem {
 
 struct PlacementResult {
   bool fits = false;
-  std::vector<std::uint32_t> address_bytes;   // by request, when it fits
-  std::uint32_t peak_bytes = 0;               // largest sum of live bytes over stages
+  std::vector<std::uint32_t> address_bytes;  // by request, when it fits
+  std::uint32_t peak_bytes = 0;              // largest sum of live bytes over stages
   std::int32_t peak_stage = 0;
   // When it does not fit:
   std::int32_t failed_request = -1;
-  std::int32_t event_stage = 0;               // stage at which it was short
+  std::int32_t event_stage = 0;  // stage at which it was short
   std::uint32_t needed_bytes = 0, available_bytes = 0;
-  std::vector<std::int32_t> live_requests;    // buffers alive at that stage, largest first
-  bool proven = false;                        // a sum proves it ("bound"); otherwise orders were tried ("search")
+  std::vector<std::int32_t> live_requests;  // buffers alive at that stage, largest first
+  bool proven = false;                      // a sum proves it ("bound"); otherwise orders were tried ("search")
 };
 
 // Places every request or says why not: arithmetic bound first (bytes, per region), then first-fit in several orders

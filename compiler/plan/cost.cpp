@@ -7,10 +7,10 @@
 namespace tw::compiler {
 namespace {
 
-constexpr std::int64_t mean_flight_events = 100;       // planner.md prices 100 events of flight a phase
-constexpr std::int64_t controls_per_reception = 3;     // source, neutral, pointer (ipu21.md section 4)
+constexpr std::int64_t mean_flight_events = 100;    // planner.md prices 100 events of flight a phase
+constexpr std::int64_t controls_per_reception = 3;  // source, neutral, pointer (ipu21.md section 4)
 constexpr std::int64_t table_bytes_per_send = 8, table_bytes_per_reception = 12, table_bytes_per_phase = 12;
-constexpr int supervisor_instructions_per_phase = 4;   // base set-up, call, sync, return
+constexpr int supervisor_instructions_per_phase = 4;  // base set-up, call, sync, return
 
 std::int64_t words_of(std::int64_t elements, hw::NumberFormat format) {
   return ceil_div(elements * hw::bytes_of(format), bytes_per_word);
@@ -37,11 +37,10 @@ MatmulBlock matmul_block(const MatmulProblem& problem, Grid grid, ReduceSplit sp
   block.inner = g * ceil_div(problem.inner / g, grid.inner);
   block.columns = problem.column_unit * ceil_div(ceil_div(problem.columns, problem.column_unit), grid.columns);
   block.result_rows = split == ReduceSplit::rows ? ceil_div(block.rows, grid.inner) : block.rows;
-  block.result_columns =
-      split == ReduceSplit::rows
-          ? block.columns
-          : problem.column_unit * ceil_div(ceil_div(problem.columns, problem.column_unit),
-                                           std::int64_t{grid.columns} * grid.inner);
+  block.result_columns = split == ReduceSplit::rows
+                             ? block.columns
+                             : problem.column_unit * ceil_div(ceil_div(problem.columns, problem.column_unit),
+                                                              std::int64_t{grid.columns} * grid.inner);
   return block;
 }
 
@@ -56,8 +55,7 @@ StepCost matmul_cost(const MatmulProblem& problem, Grid grid, ReduceSplit split,
   add_phase(cost, words_of(block.rows * block.inner, problem.format),
             (block.rows / std::max<std::int64_t>(1, problem.source_rows) + 1) * panels, machine);
   const bool gathers_weights = grid.rows > 1 || problem.weights_stored;
-  if (gathers_weights)
-    add_phase(cost, words_of(block.inner * block.columns, problem.format), grid.rows, machine);
+  if (gathers_weights) add_phase(cost, words_of(block.inner * block.columns, problem.format), grid.rows, machine);
 
   hw::KernelParams gemm{.kind = hw::KernelKind::gemm, .format = problem.format, .out_format = problem.result_format};
   gemm.rows = static_cast<std::int32_t>(block.rows);
@@ -93,8 +91,8 @@ StepCost attention_cost(const AttentionProblem& problem, Grid grid, const hw::Ma
   const std::int64_t width = round_up(problem.width, 16), value_width = round_up(problem.value_width, 16);
   const std::int64_t bytes = hw::bytes_of(problem.format);
   StepCost cost;
-  add_phase(cost, words_of(queries * width + keys * (width + value_width), problem.format),
-            3 * (width / 16) * 3, machine);
+  add_phase(cost, words_of(queries * width + keys * (width + value_width), problem.format), 3 * (width / 16) * 3,
+            machine);
 
   hw::KernelParams gemm{.kind = hw::KernelKind::gemm, .format = problem.format, .out_format = problem.format};
   gemm.rows = static_cast<std::int32_t>(queries);

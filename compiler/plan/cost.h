@@ -14,19 +14,19 @@ std::int64_t phase_cycles(std::int64_t words, std::int64_t receptions, const hw:
 // What a grid enumeration needs to know of a matmul; extents in stored (padded) columns.
 struct MatmulProblem {
   std::int64_t rows = 0;
-  std::int64_t inner = 0;               // stored, a multiple of the panel width of `format`
-  std::int64_t columns = 0;             // stored result columns, a multiple of 16
+  std::int64_t inner = 0;    // stored, a multiple of the panel width of `format`
+  std::int64_t columns = 0;  // stored result columns, a multiple of 16
   hw::NumberFormat format = hw::NumberFormat::f16;
   hw::NumberFormat result_format = hw::NumberFormat::f16;
-  std::int64_t column_unit = 16;        // result blocks are cut at multiples of it
-  std::int64_t source_rows = 1;         // rows of a block of the left operand's layout: run length of its gather
-  bool weights_stored = false;          // right operand is a value, not a parameter (batched: per batch)
-  std::int64_t extra_partials = 0;      // bias and residual in the reduction
+  std::int64_t column_unit = 16;    // result blocks are cut at multiples of it
+  std::int64_t source_rows = 1;     // rows of a block of the left operand's layout: run length of its gather
+  bool weights_stored = false;      // right operand is a value, not a parameter (batched: per batch)
+  std::int64_t extra_partials = 0;  // bias and residual in the reduction
 };
 
 // The block of the busiest tile under a grid.
 struct MatmulBlock {
-  std::int64_t rows = 0, inner = 0, columns = 0;   // of the GEMM
+  std::int64_t rows = 0, inner = 0, columns = 0;     // of the GEMM
   std::int64_t result_rows = 0, result_columns = 0;  // owned after the reduction
 };
 MatmulBlock matmul_block(const MatmulProblem& problem, Grid grid, ReduceSplit split);

@@ -14,7 +14,7 @@
 namespace tw::compiler {
 
 enum class Precision : std::uint8_t {
-  f8,   // F143 weights and activations into matmuls with parameters, F16 elsewhere
+  f8,  // F143 weights and activations into matmuls with parameters, F16 elsewhere
   f16,
   f32,  // the reference precision
 };
@@ -46,8 +46,8 @@ struct ParameterUse {
 
 // A distributed value: rows x columns, flat element = row * columns + column.
 struct Stored {
-  std::string name;         // graph value
-  Shape shape;              // of the graph value, same number of elements
+  std::string name;  // graph value
+  Shape shape;       // of the graph value, same number of elements
   std::int64_t rows = 0, columns = 0;
   hw::TensorLayout layout;
   std::int32_t materialised = -1;  // index into Plan::parameters: resident from the start, never computed
@@ -67,11 +67,15 @@ enum class StepKind : std::uint8_t {
   batched_matmul,  // operands: left, right (both stored)
   attention,       // operands: q, k, v
   layer_norm,      // operands: x [, gamma [, beta]]
-  softmax, gelu, unary, binary, reduce,
-  cast,            // operand 0 to another format in the same cuts
-  relayout,        // operands are the pieces of a concatenation along `axis` (one piece: a plain re-layout)
-  loop_begin,      // `count` iterations
-  carry,           // operand 0 becomes the carried value `result` for the next iteration (same layout)
+  softmax,
+  gelu,
+  unary,
+  binary,
+  reduce,
+  cast,        // operand 0 to another format in the same cuts
+  relayout,    // operands are the pieces of a concatenation along `axis` (one piece: a plain re-layout)
+  loop_begin,  // `count` iterations
+  carry,       // operand 0 becomes the carried value `result` for the next iteration (same layout)
   loop_end,
 };
 const char* name_of(StepKind kind);
@@ -85,10 +89,10 @@ struct StepCost {
 
 struct Step {
   StepKind kind = StepKind::unary;
-  std::string operation;                 // graph operation
+  std::string operation;  // graph operation
   std::vector<Operand> operands;
-  std::int32_t result = -1;              // index into Plan::stored
-  Attributes attributes;                 // the graph operation's
+  std::int32_t result = -1;  // index into Plan::stored
+  Attributes attributes;     // the graph operation's
   Grid grid;
   ReduceSplit split = ReduceSplit::rows;
   hw::NumberFormat format = hw::NumberFormat::f16;  // of the matmul's operands
@@ -104,8 +108,8 @@ struct Step {
 
 struct PlannedInput {
   std::string name;
-  Shape shape;              // the graph's tensor
-  hw::MatrixView view;      // matrix element -> flat element of that tensor: the host packs through it
+  Shape shape;          // the graph's tensor
+  hw::MatrixView view;  // matrix element -> flat element of that tensor: the host packs through it
 };
 
 struct Plan {
@@ -115,8 +119,8 @@ struct Plan {
   std::vector<Step> steps;
   std::vector<PlannedInput> inputs;
   std::vector<std::string> outputs;
-  std::int64_t estimated_cycles = 0;      // closed forms, Repeats multiplied
-  std::int64_t resident_bytes = 0;        // busiest tile, all iterations
+  std::int64_t estimated_cycles = 0;  // closed forms, Repeats multiplied
+  std::int64_t resident_bytes = 0;    // busiest tile, all iterations
 };
 
 }  // namespace tw::compiler

@@ -38,8 +38,8 @@ hw::TensorLayout result_layout(std::int64_t rows, const hw::ColumnGroups& groups
   hw::TensorLayout layout{.format = format, .groups = groups};
   const bool by_rows = split == ReduceSplit::rows;
   layout.row_cuts = hw::balanced_cuts(rows, by_rows ? std::int64_t{grid.rows} * grid.inner : grid.rows, 1, true);
-  layout.column_cuts = hw::balanced_cuts(groups.stored(), by_rows ? grid.columns : std::int64_t{grid.columns} * grid.inner,
-                                         column_unit, false);
+  layout.column_cuts = hw::balanced_cuts(
+      groups.stored(), by_rows ? grid.columns : std::int64_t{grid.columns} * grid.inner, column_unit, false);
   layout.column_cuts.back() = static_cast<std::int32_t>(groups.stored());
   return layout;
 }

@@ -43,8 +43,8 @@ class Planner {
                         const hw::TensorLayout& layout);
   bool is_plain(const Known& known, std::int64_t rows, std::int64_t columns) const;
   // The value as a stored matrix of rows x columns: itself when it is one, else re-laid out (spread).
-  std::int32_t stored_matrix(const Known& known, const std::string& operation, const std::string& name, std::int64_t rows,
-                             std::int64_t columns);
+  std::int32_t stored_matrix(const Known& known, const std::string& operation, const std::string& name,
+                             std::int64_t rows, std::int64_t columns);
   // The same with plain column groups, and with exactly this layout.
   std::int32_t stored_as(const Known& known, const std::string& operation, const std::string& name,
                          const hw::TensorLayout& layout);
@@ -61,7 +61,8 @@ class Planner {
   void plan_batched_matmul(const Operation& operation, const Known& left, const Known& right);
   hw::ColumnGroups result_groups(const Operation& operation, std::int64_t columns, std::int64_t unit) const;
   std::optional<OperationId> fusable_residual(const Operation& operation, const Shape& shape) const;
-  std::int64_t follower_cycles(ValueId value, std::int64_t rows, std::int64_t columns, std::int64_t column_blocks) const;
+  std::int64_t follower_cycles(ValueId value, std::int64_t rows, std::int64_t columns,
+                               std::int64_t column_blocks) const;
 
   // planner_operations.cpp
   void plan_operation(OperationId id);
@@ -84,16 +85,16 @@ class Planner {
   const Graph& graph_;
   const hw::Machine& machine_;
   const SearchOptions& options_;
-  hw::NumberFormat format_;          // of stored values: F16, or F32 in f32 precision
-  std::int64_t unit_;                // column unit of layouts: 32 in f8 precision, else 16
+  hw::NumberFormat format_;  // of stored values: F16, or F32 in f32 precision
+  std::int64_t unit_;        // column unit of layouts: 32 in f8 precision, else 16
   std::int64_t temporary_budget_bytes_ = 0;
   Plan plan_;
   std::map<ValueId, Known> known_;
-  std::map<std::pair<std::int32_t, int>, std::int32_t> casts_;   // (stored, scale exponent) -> F8 form
-  std::set<OperationId> fused_;                                  // operations that another step already does
-  std::map<ValueId, hw::TensorLayout> wanted_;                   // layouts that carried values should end in
+  std::map<std::pair<std::int32_t, int>, std::int32_t> casts_;  // (stored, scale exponent) -> F8 form
+  std::set<OperationId> fused_;                                 // operations that another step already does
+  std::map<ValueId, hw::TensorLayout> wanted_;                  // layouts that carried values should end in
   std::map<ValueId, std::vector<OperationId>> users_;
-  std::set<ValueId> escapes_;                                    // results of regions: read from outside
+  std::set<ValueId> escapes_;  // results of regions: read from outside
   std::vector<std::string> problems_;
 };
 

@@ -15,8 +15,9 @@ struct Choice {
   std::int64_t total_cycles = 0;  // with what follows
   bool within_budget = false;
   auto rank() const {
-    return std::tuple{!within_budget, within_budget ? 0 : cost.temporary_bytes, total_cycles, grid.tiles(), grid.rows,
-                      grid.columns, split};
+    return std::tuple{
+        !within_budget, within_budget ? 0 : cost.temporary_bytes, total_cycles, grid.tiles(), grid.rows, grid.columns,
+        split};
   }
 };
 
@@ -34,8 +35,8 @@ void for_each_grid(std::int64_t rows, std::int64_t column_units, std::int64_t in
 
 // How the result's columns are stored: by attention head, padded to whole panels, when heads read it.
 hw::ColumnGroups Planner::result_groups(const Operation& operation, std::int64_t columns, std::int64_t unit) const {
-  const auto plain = hw::ColumnGroups{1, static_cast<std::int32_t>(columns),
-                                      static_cast<std::int32_t>(round_up(columns, unit))};
+  const auto plain =
+      hw::ColumnGroups{1, static_cast<std::int32_t>(columns), static_cast<std::int32_t>(round_up(columns, unit))};
   for (const OperationId user : users(operation.results[0])) {
     const Operation& reader = graph_.operation(user);
     std::vector<OperationId> candidates{user};
@@ -169,33 +170,37 @@ void Planner::plan_parameter_matmul(const Operation& operation, const Known& lef
 
   const hw::TensorLayout* wanted = nullptr;  // a layout that saves a re-layout when the result has it
   if (const auto found = wanted_.find(result_value); found != wanted_.end()) wanted = &found->second;
-  const hw::TensorLayout* residual_layout =
-      add && residual.stored >= 0 && is_plain(residual, rows, columns) ? &plan_.stored[residual.stored].layout : nullptr;
+  const hw::TensorLayout* residual_layout = add && residual.stored >= 0 && is_plain(residual, rows, columns)
+                                                ? &plan_.stored[residual.stored].layout
+                                                : nullptr;
 
   std::optional<Choice> best;
-  for_each_grid(rows, ceil_div(problem.columns, column_unit), problem.inner / hw::panel_width(step.format),
-                machine_.tiles, [&](Grid grid) {
-    for (const ReduceSplit split : {ReduceSplit::rows, ReduceSplit::columns}) {
-      if (split == ReduceSplit::columns &&
-          (grid.inner == 1 || std::int64_t{grid.columns} * grid.inner > ceil_div(problem.columns, column_unit)))
-        continue;
-      Choice choice{grid, split, matmul_cost(problem, grid, split, machine_)};
-      choice.within_budget = choice.cost.temporary_bytes <= temporary_budget_bytes_;
-      const MatmulBlock block = matmul_block(problem, grid, split);
-      const std::int64_t column_blocks = split == ReduceSplit::rows ? grid.columns : std::int64_t{grid.columns} * grid.inner;
-      choice.total_cycles = choice.cost.cycles() +
-                            follower_cycles(result_value, block.result_rows, block.result_columns, column_blocks);
-      if (best && !(choice.rank() < best->rank())) continue;  // already worse without re-layouts
-      const auto same = [&](const hw::TensorLayout& other) {
-        return other == result_layout(rows, groups, format_, column_unit, grid, split);
-      };
-      const std::int64_t relayout = phase_cycles(
-          ceil_div(block.result_rows * block.result_columns * hw::bytes_of(format_), bytes_per_word), 4, machine_);
-      if (add && residual.stored >= 0 && !(residual_layout && same(*residual_layout))) choice.total_cycles += relayout;
-      if (wanted && !same(*wanted)) choice.total_cycles += relayout;
-      if (!best || choice.rank() < best->rank()) best = choice;
-    }
-  });
+  for_each_grid(
+      rows, ceil_div(problem.columns, column_unit), problem.inner / hw::panel_width(step.format), machine_.tiles,
+      [&](Grid grid) {
+        for (const ReduceSplit split : {ReduceSplit::rows, ReduceSplit::columns}) {
+          if (split == ReduceSplit::columns &&
+              (grid.inner == 1 || std::int64_t{grid.columns} * grid.inner > ceil_div(problem.columns, column_unit)))
+            continue;
+          Choice choice{grid, split, matmul_cost(problem, grid, split, machine_)};
+          choice.within_budget = choice.cost.temporary_bytes <= temporary_budget_bytes_;
+          const MatmulBlock block = matmul_block(problem, grid, split);
+          const std::int64_t column_blocks =
+              split == ReduceSplit::rows ? grid.columns : std::int64_t{grid.columns} * grid.inner;
+          choice.total_cycles = choice.cost.cycles() +
+                                follower_cycles(result_value, block.result_rows, block.result_columns, column_blocks);
+          if (best && !(choice.rank() < best->rank())) continue;  // already worse without re-layouts
+          const auto same = [&](const hw::TensorLayout& other) {
+            return other == result_layout(rows, groups, format_, column_unit, grid, split);
+          };
+          const std::int64_t relayout = phase_cycles(
+              ceil_div(block.result_rows * block.result_columns * hw::bytes_of(format_), bytes_per_word), 4, machine_);
+          if (add && residual.stored >= 0 && !(residual_layout && same(*residual_layout)))
+            choice.total_cycles += relayout;
+          if (wanted && !same(*wanted)) choice.total_cycles += relayout;
+          if (!best || choice.rank() < best->rank()) best = choice;
+        }
+      });
   TW_CHECK(best.has_value(), "no grid for {}", operation.name);
 
   step.grid = best->grid;
@@ -223,14 +228,14 @@ void Planner::plan_batched_matmul(const Operation& operation, const Known& left,
   const std::int64_t batch = elements_of(shape) / (rows * columns);
   if (operation.operands.size() > 2)
     return unsupported(operation, "a bias on a product of two computed values; add it separately");
-  if (batch > machine_.tiles)
-    return unsupported(operation, "a batch of more products than the machine has tiles");
+  if (batch > machine_.tiles) return unsupported(operation, "a batch of more products than the machine has tiles");
   // Both operands as batch x rows x inner (batch x inner x columns) looks, broadcast over the batch.
   const auto batched = [&](Known known, std::int64_t r, std::int64_t c, const std::string& name) -> Known {
     Shape full(shape.begin(), shape.end() - 2);
     full.push_back(r);
     full.push_back(c);
-    known.stored = known.is_parameter() || known.input >= 0 ? stored_somewhere(known, operation.name, name) : known.stored;
+    known.stored =
+        known.is_parameter() || known.input >= 0 ? stored_somewhere(known, operation.name, name) : known.stored;
     if (known.parameter >= 0 || known.input >= 0) known.view = whole(known.view.shape);
     known.parameter = known.input = -1;
     known.view = expand(known.view, full);
@@ -240,8 +245,14 @@ void Planner::plan_batched_matmul(const Operation& operation, const Known& left,
   step.operands = {operand_of(batched(left, rows, inner, name_of_value(operation.operands[0]))),
                    operand_of(batched(right, inner, columns, name_of_value(operation.operands[1])))};
 
-  MatmulProblem problem{.rows = rows, .inner = round_up(inner, 16), .columns = round_up(columns, unit_), .format = format_,
-                        .result_format = format_, .column_unit = unit_, .source_rows = rows, .weights_stored = true};
+  MatmulProblem problem{.rows = rows,
+                        .inner = round_up(inner, 16),
+                        .columns = round_up(columns, unit_),
+                        .format = format_,
+                        .result_format = format_,
+                        .column_unit = unit_,
+                        .source_rows = rows,
+                        .weights_stored = true};
   std::optional<Choice> best;
   for_each_grid(rows, problem.columns / unit_, 1, machine_.tiles / batch, [&](Grid grid) {
     Choice choice{grid, ReduceSplit::rows, matmul_cost(problem, grid, ReduceSplit::rows, machine_)};
@@ -253,8 +264,9 @@ void Planner::plan_batched_matmul(const Operation& operation, const Known& left,
   step.grid = best->grid;
   step.cost = best->cost;
 
-  hw::TensorLayout layout = result_layout(rows, {1, static_cast<std::int32_t>(columns), static_cast<std::int32_t>(problem.columns)},
-                                          format_, unit_, best->grid, ReduceSplit::rows);
+  hw::TensorLayout layout =
+      result_layout(rows, {1, static_cast<std::int32_t>(columns), static_cast<std::int32_t>(problem.columns)}, format_,
+                    unit_, best->grid, ReduceSplit::rows);
   const std::vector<std::int32_t> within = layout.row_cuts;
   layout.row_cuts = {0};
   for (std::int64_t b = 0; b < batch; ++b)

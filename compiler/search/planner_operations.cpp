@@ -88,8 +88,13 @@ void Planner::plan_attention(const Operation& operation) {
   const Shape& q = graph_.value(operation.operands[0]).shape;
   const Shape& k = graph_.value(operation.operands[1]).shape;
   const Shape& v = graph_.value(operation.operands[2]).shape;
-  AttentionProblem problem{.batch = q[0], .heads = attributes.heads, .queries = q[1], .keys = k[1],
-                           .width = q[2] / attributes.heads, .value_width = v[2] / attributes.heads, .format = format_};
+  AttentionProblem problem{.batch = q[0],
+                           .heads = attributes.heads,
+                           .queries = q[1],
+                           .keys = k[1],
+                           .width = q[2] / attributes.heads,
+                           .value_width = v[2] / attributes.heads,
+                           .format = format_};
   if (problem.batch * problem.heads > machine_.tiles)
     return unsupported(operation, fmt::format("{} batch x heads on {} tiles; each head needs a tile",
                                               problem.batch * problem.heads, machine_.tiles));
@@ -187,8 +192,8 @@ void Planner::plan_elementwise(const Operation& operation) {
                       spread_layout(grouped.rows, grouped.columns, format_, unit_, machine_));
   }
   const hw::TensorLayout layout = plan_.stored[stored].layout;
-  Step step{.kind = gelu ? StepKind::gelu : StepKind::unary, .operation = operation.name,
-            .attributes = operation.attributes};
+  Step step{
+      .kind = gelu ? StepKind::gelu : StepKind::unary, .operation = operation.name, .attributes = operation.attributes};
   step.operands = {whole_operand(stored)};
   hw::KernelParams params{.kind = gelu ? hw::KernelKind::gelu : hw::KernelKind::unary, .format = format_};
   params.unary = kernel_function(operation.attributes.unary);
@@ -271,7 +276,8 @@ void Planner::plan_concat(const Operation& operation) {
   for (const ValueId piece : operation.operands) {
     Known known = resolve(piece);
     if (known.is_parameter() || known.input >= 0)
-      known = {.stored = stored_somewhere(known, operation.name, name_of_value(piece)), .view = whole(known.view.shape)};
+      known = {.stored = stored_somewhere(known, operation.name, name_of_value(piece)),
+               .view = whole(known.view.shape)};
     step.operands.push_back(operand_of(known));
   }
   const hw::TensorLayout layout = spread_layout(rows, columns, format_, unit_, machine_);

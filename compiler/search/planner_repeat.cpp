@@ -63,8 +63,7 @@ bool Planner::plan_repeat_once(const Operation& operation, const std::vector<std
   for (std::int32_t index = 0; index < operation.carried; ++index) {
     const Known known{.stored = finals[index],
                       .view = whole({plan_.stored[finals[index]].rows, plan_.stored[finals[index]].columns})};
-    const std::int32_t stored =
-        stored_as(known, operation.name, name_of_value(body.results[index]), layouts[index]);
+    const std::int32_t stored = stored_as(known, operation.name, name_of_value(body.results[index]), layouts[index]);
     Step& carry = add_step(StepKind::carry, operation.name);
     carry.operands = {whole_operand(stored)};
     carry.result = carried[index];
@@ -79,8 +78,8 @@ void Planner::plan_repeat(const Operation& operation) {
   std::vector<std::int32_t> initial;
   std::vector<hw::TensorLayout> layouts;
   for (std::int32_t index = 0; index < operation.carried; ++index) {
-    const std::int32_t stored = stored_somewhere(resolve(operation.operands[index]), operation.name,
-                                                 name_of_value(operation.operands[index]));
+    const std::int32_t stored =
+        stored_somewhere(resolve(operation.operands[index]), operation.name, name_of_value(operation.operands[index]));
     initial.push_back(stored);
     layouts.push_back(plan_.stored[stored].layout);
   }

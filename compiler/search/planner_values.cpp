@@ -57,9 +57,10 @@ std::int32_t Planner::read_input(const Known& known,
   step.input = index;
   step.result = stored;
   step.cost.phases = 1;
-  step.cost.exchange_cycles = machine_.host.sync_cycles * 2 + machine_.host.command_dispatch_cycles +
-                              static_cast<std::int64_t>(static_cast<double>(view.rows() * view.columns() * hw::bytes_of(format_)) /
-                                                        machine_.host.bytes_per_second * machine_.clock_hz);
+  step.cost.exchange_cycles =
+      machine_.host.sync_cycles * 2 + machine_.host.command_dispatch_cycles +
+      static_cast<std::int64_t>(static_cast<double>(view.rows() * view.columns() * hw::bytes_of(format_)) /
+                                machine_.host.bytes_per_second * machine_.clock_hz);
   step.cost.temporary_bytes = largest_block_bytes(layout);
   return stored;
 }
@@ -143,16 +144,16 @@ std::int32_t Planner::cast_to_f8(std::int32_t stored, const std::string& operati
   const Stored source = plan_.stored[stored];
   const auto layout = f8_layout(source.layout, scale_exponent);
   if (!layout) {
-    const std::int32_t moved =
-        relayout({.stored = stored, .view = whole({source.rows, source.columns})}, operation, source.name,
-                 spread_layout(source.rows, source.columns, format_, 32, machine_));
+    const std::int32_t moved = relayout({.stored = stored, .view = whole({source.rows, source.columns})}, operation,
+                                        source.name, spread_layout(source.rows, source.columns, format_, 32, machine_));
     return casts_[key] = cast_to_f8(moved, operation, scale_exponent);
   }
   const std::int32_t result = add_stored(source.name + ".f8", source.shape, source.rows, source.columns, *layout);
   Step& step = add_step(StepKind::cast, operation);
   step.operands = {whole_operand(stored)};
   step.result = result;
-  step.cost = local_cost({.kind = hw::KernelKind::cast, .format = format_, .out_format = layout->format}, *layout, machine_);
+  step.cost =
+      local_cost({.kind = hw::KernelKind::cast, .format = format_, .out_format = layout->format}, *layout, machine_);
   casts_[key] = result;
   return result;
 }

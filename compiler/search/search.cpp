@@ -65,9 +65,10 @@ std::int64_t matmul_minimum(const Graph& graph, const Operation& operation, cons
                         .columns = round_up(columns, 16),
                         .format = format,
                         .result_format = precision == Precision::f32 ? hw::NumberFormat::f32 : hw::NumberFormat::f16};
-  
+
   // The smallest block on every axis that the tile count allows: no grid can have smaller operands on all axes at once,
-  // so the product of the two operands and the partial is bounded by the geometric mean argument over r * c * k = tiles.
+  // so the product of the two operands and the partial is bounded by the geometric mean argument over r * c * k =
+  // tiles.
   const double volume = static_cast<double>(problem.rows) * static_cast<double>(problem.inner) *
                         static_cast<double>(problem.columns) / machine.tiles;
   // a = rk, b = kc, p = rc with a * b * p = volume^2: their weighted sum is at least 3 * cube root of the product.
@@ -84,7 +85,9 @@ std::int64_t matmul_minimum(const Graph& graph, const Operation& operation, cons
 }  // namespace
 
 Planner::Planner(const Graph& graph, const hw::Machine& machine, const SearchOptions& options)
-    : graph_(graph), machine_(machine), options_(options),
+    : graph_(graph),
+      machine_(machine),
+      options_(options),
       format_(options.precision == Precision::f32 ? hw::NumberFormat::f32 : hw::NumberFormat::f16),
       unit_(options.precision == Precision::f8 ? 32 : 16) {
   plan_.precision = options.precision;
@@ -124,9 +127,8 @@ Result<Plan> Planner::run() {
     plan_.outputs.push_back(graph_.output_names[index]);
   }
   if (!problems_.empty())
-    return fail(ErrorKind::unsupported,
-                fmt::format("{} operation{} cannot be planned:\n  {}", problems_.size(), problems_.size() == 1 ? "" : "s",
-                            join(problems_, "\n  ")));
+    return fail(ErrorKind::unsupported, fmt::format("{} operation{} cannot be planned:\n  {}", problems_.size(),
+                                                    problems_.size() == 1 ? "" : "s", join(problems_, "\n  ")));
   std::int64_t count = 1;
   for (const Step& step : plan_.steps) {
     if (step.kind == StepKind::loop_begin) count = step.count;

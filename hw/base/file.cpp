@@ -96,7 +96,8 @@ Status write_file(const std::string& path, const std::function<Status(const Byte
   }
   std::string temporary = path + ".XXXXXX";
   const Descriptor fd(::mkstemp(temporary.data()));
-  if (fd.get() < 0) return io_error(path, "cannot create a file in its folder", "check that the folder exists and is writable");
+  if (fd.get() < 0)
+    return io_error(path, "cannot create a file in its folder", "check that the folder exists and is writable");
   Status status = produce([&](std::span<const std::byte> bytes) -> Status {
     for (std::size_t done = 0; done < bytes.size();) {
       const ssize_t put = ::write(fd.get(), bytes.data() + done, bytes.size() - done);

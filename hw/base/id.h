@@ -12,11 +12,11 @@ struct Id {
   friend constexpr auto operator<=>(Id, Id) = default;
 };
 
-using TileId = Id<struct TileTag>;              // logical tile number, 0 .. Machine::tiles - 1
-using PhysicalTile = Id<struct PhysicalTag>;    // physical number on the fabric, a permutation of the logical ones
-using ValueId = Id<struct ValueTag>;            // index into Graph::values
-using OperationId = Id<struct OperationTag>;    // index into Graph::operations
-using StageId = Id<struct StageTag>;            // index into Program::stages (and Plan::stages)
+using TileId = Id<struct TileTag>;            // logical tile number, 0 .. Machine::tiles - 1
+using PhysicalTile = Id<struct PhysicalTag>;  // physical number on the fabric, a permutation of the logical ones
+using ValueId = Id<struct ValueTag>;          // index into Graph::values
+using OperationId = Id<struct OperationTag>;  // index into Graph::operations
+using StageId = Id<struct StageTag>;          // index into Program::stages (and Plan::stages)
 
 }  // namespace tw
 

@@ -17,8 +17,8 @@ void fill_normal(std::uint64_t stream, std::uint64_t first, float mean, float de
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::uint64_t counter = first + i;
     const std::uint64_t bits = random_bits(stream, counter / 2);
-    const float u1 = static_cast<float>((bits >> 40) + 1) * 0x1.0p-24F;           // (0, 1]
-    const float u2 = static_cast<float>((bits >> 16) & 0xffffff) * 0x1.0p-24F;    // [0, 1)
+    const float u1 = static_cast<float>((bits >> 40) + 1) * 0x1.0p-24F;         // (0, 1]
+    const float u2 = static_cast<float>((bits >> 16) & 0xffffff) * 0x1.0p-24F;  // [0, 1)
     const float radius = std::sqrt(-2.0F * std::log(u1));
     const float angle = 2.0F * std::numbers::pi_v<float> * u2;
     out[i] = mean + deviation * radius * (counter % 2 == 0 ? std::cos(angle) : std::sin(angle));

@@ -43,8 +43,8 @@ inline tl::unexpected<Error> fail(ErrorKind kind, std::string message, std::map<
   target = *std::move(result)
 
 // The same for a Status, where there is nothing to declare.
-#define TW_TRY_STATUS(...)                                                             \
-  do {                                                                                 \
-    auto tw_status = (__VA_ARGS__);                                                    \
-    if (!tw_status) return tl::unexpected(std::move(tw_status).error());               \
+#define TW_TRY_STATUS(...)                                               \
+  do {                                                                   \
+    auto tw_status = (__VA_ARGS__);                                      \
+    if (!tw_status) return tl::unexpected(std::move(tw_status).error()); \
   } while (false)

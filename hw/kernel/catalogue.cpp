@@ -11,9 +11,20 @@
 namespace tw::hw {
 namespace {
 
-constexpr std::array<const KernelSpec*, kernel_kinds> specs{
-    &gemm_spec,    &reduce_spec,            &gelu_spec,            &unary_spec,      &binary_spec, &cast_spec, &statistics_spec,
-    &normalise_spec, &softmax_spec, &attention_softmax_spec, &attention_merge_spec, &row_reduce_spec, &fill_spec,   &copy_spec};
+constexpr std::array<const KernelSpec*, kernel_kinds> specs{&gemm_spec,
+                                                            &reduce_spec,
+                                                            &gelu_spec,
+                                                            &unary_spec,
+                                                            &binary_spec,
+                                                            &cast_spec,
+                                                            &statistics_spec,
+                                                            &normalise_spec,
+                                                            &softmax_spec,
+                                                            &attention_softmax_spec,
+                                                            &attention_merge_spec,
+                                                            &row_reduce_spec,
+                                                            &fill_spec,
+                                                            &copy_spec};
 
 Status require(bool holds, const KernelParams& params, const char* field, std::int64_t value, const char* allowed) {
   if (holds) return {};
@@ -74,35 +85,46 @@ Status check(const KernelParams& p) {
     TW_TRY_STATUS(in_range("columns", p.columns, 1));
   }
   if (!by_elements) {
-    TW_TRY_STATUS(require(p.row_stride >= p.rows || p.row_stride == 0, p, "row_stride", p.row_stride, "it must be at least the rows"));
-    TW_TRY_STATUS(require(p.out_row_stride >= p.rows || p.out_row_stride == 0, p, "out_row_stride", p.out_row_stride, "it must be at least the rows"));
+    TW_TRY_STATUS(require(p.row_stride >= p.rows || p.row_stride == 0, p, "row_stride", p.row_stride,
+                          "it must be at least the rows"));
+    TW_TRY_STATUS(require(p.out_row_stride >= p.rows || p.out_row_stride == 0, p, "out_row_stride", p.out_row_stride,
+                          "it must be at least the rows"));
   }
   TW_TRY_STATUS(in_range("row_stride", p.row_stride, 0));
   TW_TRY_STATUS(in_range("out_row_stride", p.out_row_stride, 0));
   TW_TRY_STATUS(in_range("coefficient_stride", p.coefficient_stride, 0));
   TW_TRY_STATUS(require(p.partials >= 1 && p.partials <= 4096, p, "partials", p.partials, "allowed are 1 to 4,096"));
   TW_TRY_STATUS(require(p.groups >= 1 && p.groups <= 4096, p, "groups", p.groups, "allowed are 1 to 4,096"));
-  TW_TRY_STATUS(require(p.scale_exponent >= -32 && p.scale_exponent <= 30, p, "scale_exponent", p.scale_exponent, "allowed are -32 to 30"));
-  const auto stored = [&](NumberFormat format) { return static_cast<int>(format) <= static_cast<int>(NumberFormat::f152); };
-  TW_TRY_STATUS(require(stored(p.format) && stored(p.out_format), p, "format", static_cast<int>(p.format), "it is one of f32, f16, f143, f152"));
+  TW_TRY_STATUS(require(p.scale_exponent >= -32 && p.scale_exponent <= 30, p, "scale_exponent", p.scale_exponent,
+                        "allowed are -32 to 30"));
+  const auto stored = [&](NumberFormat format) {
+    return static_cast<int>(format) <= static_cast<int>(NumberFormat::f152);
+  };
+  TW_TRY_STATUS(require(stored(p.format) && stored(p.out_format), p, "format", static_cast<int>(p.format),
+                        "it is one of f32, f16, f143, f152"));
   if (p.kind == KernelKind::gemm) {
     const int g = panel_width(p.format);
     TW_TRY_STATUS(in_range("inner", p.inner, 1));
-    TW_TRY_STATUS(require(p.inner % g == 0, p, "inner", p.inner, g == 32 ? "it must be a multiple of 32 in FP8" : "it must be a multiple of 16"));
+    TW_TRY_STATUS(require(p.inner % g == 0, p, "inner", p.inner,
+                          g == 32 ? "it must be a multiple of 32 in FP8" : "it must be a multiple of 16"));
     TW_TRY_STATUS(require(p.columns % 16 == 0, p, "columns", p.columns, "it must be a multiple of 16"));
-    TW_TRY_STATUS(require(p.out_format == (p.format == NumberFormat::f32 ? NumberFormat::f32 : NumberFormat::f16), p, "out_format",
-                          static_cast<int>(p.out_format), "it is f32 for f32 operands and f16 for the others"));
-    TW_TRY_STATUS(require(p.coefficient_form != CoefficientForm::block || bytes_of(p.format) > 1, p, "coefficient_form", 2,
-                          "block form takes f16 and f32 only"));
+    TW_TRY_STATUS(require(p.out_format == (p.format == NumberFormat::f32 ? NumberFormat::f32 : NumberFormat::f16), p,
+                          "out_format", static_cast<int>(p.out_format),
+                          "it is f32 for f32 operands and f16 for the others"));
+    TW_TRY_STATUS(require(p.coefficient_form != CoefficientForm::block || bytes_of(p.format) > 1, p, "coefficient_form",
+                          2, "block form takes f16 and f32 only"));
     if (p.coefficient_form == CoefficientForm::row)
-      TW_TRY_STATUS(require(p.coefficient_stride >= p.columns, p, "coefficient_stride", p.coefficient_stride, "it must be at least the columns"));
+      TW_TRY_STATUS(require(p.coefficient_stride >= p.columns, p, "coefficient_stride", p.coefficient_stride,
+                            "it must be at least the columns"));
     if (p.coefficient_form == CoefficientForm::block)
-      TW_TRY_STATUS(require(p.coefficient_stride >= p.inner, p, "coefficient_stride", p.coefficient_stride, "it must be at least the inner extent"));
+      TW_TRY_STATUS(require(p.coefficient_stride >= p.inner, p, "coefficient_stride", p.coefficient_stride,
+                            "it must be at least the inner extent"));
   }
   if (p.kind == KernelKind::layer_norm_apply) {
     TW_TRY_STATUS(require(p.group >= 0 && p.group < p.groups, p, "group", p.group, "it must be below the groups"));
     TW_TRY_STATUS(in_range("total_columns", p.total_columns, 1));
-    TW_TRY_STATUS(require(p.column_unit == 16 || p.column_unit == 32, p, "column_unit", p.column_unit, "it is 16 or 32"));
+    TW_TRY_STATUS(
+        require(p.column_unit == 16 || p.column_unit == 32, p, "column_unit", p.column_unit, "it is 16 or 32"));
   }
   if (p.kind == KernelKind::attention_merge)
     TW_TRY_STATUS(require(p.group >= 0 && p.group < p.partials, p, "group", p.group, "it must be below the partials"));
@@ -115,8 +137,7 @@ Status check(const KernelParams& p) {
 
 std::string describe(const KernelParams& p) {
   switch (p.kind) {
-    case KernelKind::gemm:
-      return fmt::format("gemm {} {}x{}x{}", name_of(p.format), p.rows, p.inner, p.columns);
+    case KernelKind::gemm: return fmt::format("gemm {} {}x{}x{}", name_of(p.format), p.rows, p.inner, p.columns);
     case KernelKind::reduce:
     case KernelKind::attention_merge:
       return fmt::format("{} {} {}x{}, {} partials", name_of(p.kind), name_of(p.format), p.rows, p.columns, p.partials);

@@ -10,8 +10,8 @@ namespace tw::hw {
 
 struct KernelSpec {
   const char* name;
-  const char* source;            // where the price comes from
-  double error_fraction;         // error bar of the price (docs/fidelity.md)
+  const char* source;     // where the price comes from
+  double error_fraction;  // error bar of the price (docs/fidelity.md)
   std::vector<Operand> (*operands)(const KernelParams&);
   double (*cycles)(const KernelParams&, const Machine&);
   double (*flops)(const KernelParams&);

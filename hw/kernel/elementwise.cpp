@@ -86,8 +86,9 @@ double copy_cycles(const KernelParams& p, const Machine& machine) {
   const KernelPrices& prices = machine.prices;
   const std::int64_t words = ceil_div(p.elements, 8);
   if (p.rows == 1) return prices.copy_call + prices.copy_word * static_cast<double>(ceil_div(words, 6));
-  return prices.strided_copy_call + 6.0 * static_cast<double>(ceil_div(p.rows, 6)) *
-                                        (prices.strided_copy_word * static_cast<double>(words) + prices.strided_copy_row);
+  return prices.strided_copy_call +
+         6.0 * static_cast<double>(ceil_div(p.rows, 6)) *
+             (prices.strided_copy_word * static_cast<double>(words) + prices.strided_copy_row);
 }
 
 // A fill stores without loading: half the issue slots of a copy (guess).
@@ -101,13 +102,18 @@ double no_flops(const KernelParams&) { return 0.0; }
 
 }  // namespace
 
-const KernelSpec gelu_spec{"gelu", "measured fit on rows of 1,408 to 2,208 values (erf form, f32: guess)", 0.01,
-                           gelu_operands, gelu_cycles, gelu_flops};
-const KernelSpec unary_spec{"unary", "guess: the price of an add, plus GELU's polynomial for transcendental functions", 0.5,
-                            unary_operands, unary_cycles, block_flops};
-const KernelSpec binary_spec{"binary", "fit through two measured adds (divide, power, f32: guess)", 0.1, binary_operands,
+const KernelSpec gelu_spec{"gelu",      "measured fit on rows of 1,408 to 2,208 values (erf form, f32: guess)",
+                           0.01,        gelu_operands,
+                           gelu_cycles, gelu_flops};
+const KernelSpec unary_spec{
+    "unary",      "guess: the price of an add, plus GELU's polynomial for transcendental functions",
+    0.5,          unary_operands,
+    unary_cycles, block_flops};
+const KernelSpec binary_spec{"binary",      "fit through two measured adds (divide, power, f32: guess)",
+                             0.1,           binary_operands,
                              binary_cycles, block_flops};
-const KernelSpec cast_spec{"cast", "measured fit F16 to FP8 (others: guess)", 0.05, cast_operands, cast_cycles, no_flops};
+const KernelSpec cast_spec{"cast",  "measured fit F16 to FP8 (others: guess)", 0.05, cast_operands, cast_cycles,
+                           no_flops};
 const KernelSpec fill_spec{"fill", "guess: half the issue slots of a copy", 0.3, fill_operands, fill_cycles, no_flops};
 const KernelSpec copy_spec{"copy", "measured fit", 0.05, copy_operands, copy_cycles, no_flops};
 

@@ -60,9 +60,11 @@ double reduce_flops(const KernelParams& p) { return 1.0 * p.rows * p.columns * p
 
 }  // namespace
 
-const KernelSpec gemm_spec{"gemm", "measured fit, within 2 % on tall tiles (f32: guess from f16)", 0.02,
-                           gemm_operands, gemm_cycles, gemm_flops};
-const KernelSpec reduce_spec{"reduce", "measured fit on sums of six partials (f32: guess, twice the bytes)", 0.02,
-                             reduce_operands, reduce_cycles, reduce_flops};
+const KernelSpec gemm_spec{"gemm",      "measured fit, within 2 % on tall tiles (f32: guess from f16)",
+                           0.02,        gemm_operands,
+                           gemm_cycles, gemm_flops};
+const KernelSpec reduce_spec{"reduce",      "measured fit on sums of six partials (f32: guess, twice the bytes)",
+                             0.02,          reduce_operands,
+                             reduce_cycles, reduce_flops};
 
 }  // namespace tw::hw

@@ -29,7 +29,8 @@ std::vector<Operand> normalise_operands(const KernelParams& p) {
   return list;
 }
 
-// 300 + 3.78 an element (from 4,644 for a row of 1,152, measured), and two cycles for each pair that is combined (guess).
+// 300 + 3.78 an element (from 4,644 for a row of 1,152, measured), and two cycles for each pair that is combined
+// (guess).
 double normalise_cycles(const KernelParams& p, const Machine& machine) {
   constexpr double combine_cycles = 2.0;
   return machine.prices.normalise_call + machine.prices.normalise_element * width_factor(p.format) * elements_of(p) +
@@ -45,8 +46,9 @@ std::vector<Operand> softmax_operands(const KernelParams& p) {
 // 25,350 for 7 or 8, measured).
 double softmax_cycles(const KernelParams& p, const Machine& machine) {
   constexpr double worker_cycles_per_element = 15.6;
-  return machine.prices.softmax_call + static_cast<double>(ceil_div(p.rows, machine.workers)) * worker_cycles_per_element *
-                                           width_factor(p.format) * static_cast<double>(round_up(p.columns, 16));
+  return machine.prices.softmax_call + static_cast<double>(ceil_div(p.rows, machine.workers)) *
+                                           worker_cycles_per_element * width_factor(p.format) *
+                                           static_cast<double>(round_up(p.columns, 16));
 }
 
 std::vector<Operand> attention_softmax_operands(const KernelParams& p) {
@@ -59,7 +61,8 @@ std::vector<Operand> attention_softmax_operands(const KernelParams& p) {
 // (planner.md section 2, derived).
 double attention_softmax_cycles(const KernelParams& p, const Machine& machine) {
   const KernelPrices& prices = machine.prices;
-  return prices.softmax_call + prices.softmax_row * p.rows + prices.softmax_element * width_factor(p.format) * elements_of(p);
+  return prices.softmax_call + prices.softmax_row * p.rows +
+         prices.softmax_element * width_factor(p.format) * elements_of(p);
 }
 
 std::vector<Operand> merge_operands(const KernelParams& p) {
@@ -89,17 +92,30 @@ double merge_flops(const KernelParams& p) { return 2.0 * p.rows * p.columns * p.
 
 }  // namespace
 
-const KernelSpec statistics_spec{"layer_norm_statistics", "measured on a row of 1,152; rate on other shapes is a guess", 0.1,
-                                 statistics_operands, statistics_cycles, block_flops};
-const KernelSpec normalise_spec{"layer_norm_apply", "measured on a row of 1,152; rate on other shapes is a guess", 0.1,
-                                normalise_operands, normalise_cycles, block_flops};
-const KernelSpec softmax_spec{"softmax", "fit through measured rows of 768: one row 12,258, seven or eight 25,350", 0.05,
-                              softmax_operands, softmax_cycles, block_flops};
-const KernelSpec attention_softmax_spec{"attention_softmax", "fit through 19,500 for 8 x 768 (measured) and 20,750 for 32 x 183",
-                                        0.06, attention_softmax_operands, attention_softmax_cycles, block_flops};
-const KernelSpec attention_merge_spec{"attention_merge", "derived from the measured reduction", 0.15, merge_operands,
-                                      merge_cycles, merge_flops};
-const KernelSpec row_reduce_spec{"row_reduce", "guess: the statistics pass of layer norm", 0.3, row_reduce_operands,
-                                 statistics_cycles, block_flops};
+const KernelSpec statistics_spec{"layer_norm_statistics",
+                                 "measured on a row of 1,152; rate on other shapes is a guess",
+                                 0.1,
+                                 statistics_operands,
+                                 statistics_cycles,
+                                 block_flops};
+const KernelSpec normalise_spec{"layer_norm_apply",
+                                "measured on a row of 1,152; rate on other shapes is a guess",
+                                0.1,
+                                normalise_operands,
+                                normalise_cycles,
+                                block_flops};
+const KernelSpec softmax_spec{"softmax",      "fit through measured rows of 768: one row 12,258, seven or eight 25,350",
+                              0.05,           softmax_operands,
+                              softmax_cycles, block_flops};
+const KernelSpec attention_softmax_spec{"attention_softmax",
+                                        "fit through 19,500 for 8 x 768 (measured) and 20,750 for 32 x 183",
+                                        0.06,
+                                        attention_softmax_operands,
+                                        attention_softmax_cycles,
+                                        block_flops};
+const KernelSpec attention_merge_spec{
+    "attention_merge", "derived from the measured reduction", 0.15, merge_operands, merge_cycles, merge_flops};
+const KernelSpec row_reduce_spec{
+    "row_reduce", "guess: the statistics pass of layer norm", 0.3, row_reduce_operands, statistics_cycles, block_flops};
 
 }  // namespace tw::hw

@@ -56,32 +56,32 @@ struct FabricTiming {
 
 // Host exchange.
 struct HostTiming {
-  int sync_cycles = 0;               // host barrier
-  int command_dispatch_cycles = 0;   // from receiving a command to dispatching it (73)
-  int packet_spacing_cycles = 0;     // tile-to-host payloads occupy at least this many events each (18)
-  double bytes_per_second = 0;       // link rate seen by one card
+  int sync_cycles = 0;              // host barrier
+  int command_dispatch_cycles = 0;  // from receiving a command to dispatching it (73)
+  int packet_spacing_cycles = 0;    // tile-to-host payloads occupy at least this many events each (18)
+  double bytes_per_second = 0;      // link rate seen by one card
 };
 
 // Prices of kernels in cycles: one call on one tile with six workers (ipu21.md section 7). A formula is in
 // hw/kernel; its constants are here, so that an architect can change them and the planner and simulator agree.
 struct KernelPrices {
-  double gemm_call = 0;                // 294
-  double gemm_panel = 0;               // per coefficient panel, weights in region 1 (160)
-  double gemm_panel_region0 = 0;       // weights in region 0 (191)
-  double gemm_row = 0;                 // per row and panel (4), times row_factor by format
-  double gemm_f32_row_factor = 0;      // F32: rows count 4 times
-  double gemm_f32_panel_factor = 0;    // F32: feed twice
-  double reduce_call = 0, reduce_round = 0, reduce_partial = 0;      // 282 + 6*ceil(n/48)*(11 + 2(P-1))
-  double merge_round = 0, merge_partial = 0;                        // attention merge: 11 + 4(P-1)
-  double gelu_call = 0, gelu_row = 0, gelu_group = 0;                // 222 + rows*(228 + 90*ceil(w/24))
-  double cast_call = 0, cast_round = 0;                             // 330 + 24*ceil(n/48)
-  double copy_call = 0, copy_word = 0;                              // 246 + 12*ceil(w/6), 8-byte words
+  double gemm_call = 0;                                          // 294
+  double gemm_panel = 0;                                         // per coefficient panel, weights in region 1 (160)
+  double gemm_panel_region0 = 0;                                 // weights in region 0 (191)
+  double gemm_row = 0;                                           // per row and panel (4), times row_factor by format
+  double gemm_f32_row_factor = 0;                                // F32: rows count 4 times
+  double gemm_f32_panel_factor = 0;                              // F32: feed twice
+  double reduce_call = 0, reduce_round = 0, reduce_partial = 0;  // 282 + 6*ceil(n/48)*(11 + 2(P-1))
+  double merge_round = 0, merge_partial = 0;                     // attention merge: 11 + 4(P-1)
+  double gelu_call = 0, gelu_row = 0, gelu_group = 0;            // 222 + rows*(228 + 90*ceil(w/24))
+  double cast_call = 0, cast_round = 0;                          // 330 + 24*ceil(n/48)
+  double copy_call = 0, copy_word = 0;                           // 246 + 12*ceil(w/6), 8-byte words
   double strided_copy_call = 0, strided_copy_row = 0, strided_copy_word = 0;  // 294 + 6*ceil(r/6)*(2w + 6)
-  double statistics_call = 0, statistics_element = 0;               // 300 + 2.33 an element
-  double normalise_call = 0, normalise_element = 0;                 // 300 + 3.78 an element
-  double softmax_call = 0, softmax_row = 0, softmax_element = 0;     // empirical, docs/fidelity.md
-  double elementwise_call = 0, elementwise_element = 0;             // add: 1,368 for 1,152, 2,124 for 2,152
-  double transcendental_element = 0;                                // exp, tanh, erf, ... (guess, from gelu)
+  double statistics_call = 0, statistics_element = 0;                         // 300 + 2.33 an element
+  double normalise_call = 0, normalise_element = 0;                           // 300 + 3.78 an element
+  double softmax_call = 0, softmax_row = 0, softmax_element = 0;              // empirical, docs/fidelity.md
+  double elementwise_call = 0, elementwise_element = 0;                       // add: 1,368 for 1,152, 2,124 for 2,152
+  double transcendental_element = 0;                                          // exp, tanh, erf, ... (guess, from gelu)
 };
 
 // Code bytes that kernels and support occupy in region 0.
@@ -94,15 +94,15 @@ struct CodeSizes {
 struct Machine {
   std::string name;
   std::string description;
-  int tiles = 0;                   // a multiple of 64 (16 columns x 2 halves x 2 lanes), at most 1,536
+  int tiles = 0;  // a multiple of 64 (16 columns x 2 halves x 2 lanes), at most 1,536
   double clock_hz = 0;
-  int workers = 0;                 // 6
-  int supervisor_cycles = 0;       // issue period of one context (6)
-  int f16_panel_inner = 0;         // inner elements of an F16 coefficient panel (16)
-  int f8_panel_inner = 0;          // of an F8 panel (32)
-  int panel_columns = 0;           // columns of a panel (16)
-  double f16_macs_per_cycle = 0;   // per tile (64), for shares of peak
-  double f8_macs_per_cycle = 0;    // per tile (128)
+  int workers = 0;                // 6
+  int supervisor_cycles = 0;      // issue period of one context (6)
+  int f16_panel_inner = 0;        // inner elements of an F16 coefficient panel (16)
+  int f8_panel_inner = 0;         // of an F8 panel (32)
+  int panel_columns = 0;          // columns of a panel (16)
+  double f16_macs_per_cycle = 0;  // per tile (64), for shares of peak
+  double f8_macs_per_cycle = 0;   // per tile (128)
   SramMap sram;
   FabricTiming fabric;
   HostTiming host;
@@ -117,8 +117,9 @@ struct Machine {
 // keys that does not hold; each with file, line, key, value and the allowed range, all of them in one message list.
 Result<Machine> parse_machine(const std::string& text, const std::string& file);
 
-// A machine by built-in name ("ipu21") or by path of a .toml file. Built-in files are found in $TILEWRIGHT_DATA/machines,
-// beside the binary (../share/tilewright/machines, or the source tree's hw/machines for a build tree).
+// A machine by built-in name ("ipu21") or by path of a .toml file. Built-in files are found in
+// $TILEWRIGHT_DATA/machines, beside the binary (../share/tilewright/machines, or the source tree's hw/machines for a
+// build tree).
 Result<Machine> load_machine(const std::string& name_or_path);
 
 struct MachineFile {

@@ -9,14 +9,16 @@ namespace tw::runtime {
 
 // How results and operands are rounded: nothing in f32.
 struct Rounding {
-  bool f16 = false;                      // stored values and attention operands
+  bool f16 = false;                            // stored values and attention operands
   const hw::PlannedOperation* plan = nullptr;  // of this operation: F8 operands and scales, groups of the inner extent
 };
 
 using Operands = std::vector<const Tensor*>;
 
-Tensor matmul(const compiler::Operation& operation, const Operands& operands, const compiler::Shape& shape, const Rounding& rounding);
-Tensor attention(const compiler::Operation& operation, const Operands& operands, const compiler::Shape& shape, const Rounding& rounding);
+Tensor matmul(const compiler::Operation& operation, const Operands& operands, const compiler::Shape& shape,
+              const Rounding& rounding);
+Tensor attention(const compiler::Operation& operation, const Operands& operands, const compiler::Shape& shape,
+                 const Rounding& rounding);
 Tensor layer_norm(const compiler::Operation& operation, const Operands& operands, const Rounding& rounding);
 Tensor softmax(const Operands& operands);
 Tensor gelu(const compiler::Operation& operation, const Operands& operands, const Rounding& rounding);

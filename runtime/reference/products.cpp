@@ -47,8 +47,8 @@ std::vector<InnerPanel> inner_panels(Eigen::Index inner, std::int64_t panel, con
 
 // The product with the machine's accumulation: within each inner group the accumulator is rounded to F16 after every
 // panel; the groups' partial sums are added in F32.
-void multiply_rounded(const Eigen::Ref<const Matrix>& a, const Eigen::Ref<const Matrix>& b, const std::vector<InnerPanel>& panels,
-                      std::int64_t groups, Map out) {
+void multiply_rounded(const Eigen::Ref<const Matrix>& a, const Eigen::Ref<const Matrix>& b,
+                      const std::vector<InnerPanel>& panels, std::int64_t groups, Map out) {
   constexpr Eigen::Index stripe = 32;
   const auto stripes = static_cast<std::size_t>(ceil_div(a.rows(), stripe));
   const auto count = static_cast<std::int64_t>(panels.size());
@@ -59,7 +59,8 @@ void multiply_rounded(const Eigen::Ref<const Matrix>& a, const Eigen::Ref<const 
       accumulator.setZero(rows, b.cols());
       for (std::int64_t p = balanced_cut(group, count, groups); p < balanced_cut(group + 1, count, groups); ++p) {
         if (panels[p].width == 0) continue;
-        product.noalias() = a.block(first, panels[p].from, rows, panels[p].width) * b.middleRows(panels[p].from, panels[p].width);
+        product.noalias() =
+            a.block(first, panels[p].from, rows, panels[p].width) * b.middleRows(panels[p].from, panels[p].width);
         accumulator += product;
         round_all(accumulator);
       }
@@ -119,7 +120,8 @@ void round_to_f143(std::vector<float>& values, int scale_exponent) {
   hw::decode(hw::NumberFormat::f143, bytes, scale_exponent, values);
 }
 
-Tensor matmul(const compiler::Operation& operation, const Operands& operands, const compiler::Shape& shape, const Rounding& rounding) {
+Tensor matmul(const compiler::Operation& operation, const Operands& operands, const compiler::Shape& shape,
+              const Rounding& rounding) {
   Tensor left = operation.attributes.transpose_a ? swapped(*operands[0]) : *operands[0];
   Tensor right = operation.attributes.transpose_b ? swapped(*operands[1]) : *operands[1];
   const bool f8 = rounding.plan != nullptr && rounding.plan->left_f8;
@@ -139,31 +141,38 @@ Tensor matmul(const compiler::Operation& operation, const Operands& operands, co
   const std::int64_t matrices = compiler::elements_of(shape) / (rows * columns);
   const bool left_is_whole = compiler::elements_of(left.shape) == matrices * rows * inner;
   if (one_right && left_is_whole) {
-    product(Eigen::Map<const Matrix>(left.data.data(), matrices * rows, inner), Eigen::Map<const Matrix>(right.data.data(), inner, columns),
-             Map(result.data.data(), matrices * rows, columns, Eigen::OuterStride<>(columns)));
+    product(Eigen::Map<const Matrix>(left.data.data(), matrices * rows, inner),
+            Eigen::Map<const Matrix>(right.data.data(), inner, columns),
+            Map(result.data.data(), matrices * rows, columns, Eigen::OuterStride<>(columns)));
   } else {
     for (std::int64_t matrix = 0; matrix < matrices; ++matrix)
-      product(Eigen::Map<const Matrix>(left.data.data() + broadcast_matrix(matrix, shape, left.shape) * rows * inner, rows, inner),
-               Eigen::Map<const Matrix>(right.data.data() + broadcast_matrix(matrix, shape, right.shape) * inner * columns, inner, columns),
-               Map(result.data.data() + matrix * rows * columns, rows, columns, Eigen::OuterStride<>(columns)));
+      product(Eigen::Map<const Matrix>(left.data.data() + broadcast_matrix(matrix, shape, left.shape) * rows * inner,
+                                       rows, inner),
+              Eigen::Map<const Matrix>(
+                  right.data.data() + broadcast_matrix(matrix, shape, right.shape) * inner * columns, inner, columns),
+              Map(result.data.data() + matrix * rows * columns, rows, columns, Eigen::OuterStride<>(columns)));
   }
   if (operands.size() > 2)
     for (std::int64_t row = 0; row < matrices * rows; ++row)
-      for (std::int64_t column = 0; column < columns; ++column) result.data[row * columns + column] += operands[2]->data[column];
+      for (std::int64_t column = 0; column < columns; ++column)
+        result.data[row * columns + column] += operands[2]->data[column];
   return result;
 }
 
-Tensor attention(const compiler::Operation& operation, const Operands& operands, const compiler::Shape& shape, const Rounding& rounding) {
+Tensor attention(const compiler::Operation& operation, const Operands& operands, const compiler::Shape& shape,
+                 const Rounding& rounding) {
   const compiler::Shape &q = operands[0]->shape, &k = operands[1]->shape, &v = operands[2]->shape;
   const std::int64_t heads = operation.attributes.heads, width = q[2] / heads, value_width = v[2] / heads;
   const std::int64_t queries = q[1], keys = k[1];
   const auto scale = static_cast<float>(operation.attributes.scale);
   Tensor result{shape, std::vector<float>(static_cast<std::size_t>(compiler::elements_of(shape)))};
   parallel_for(static_cast<std::size_t>(q[0] * heads), [&](std::size_t index) {
-    const std::int64_t batch = static_cast<std::int64_t>(index) / heads, head = static_cast<std::int64_t>(index) % heads;
+    const std::int64_t batch = static_cast<std::int64_t>(index) / heads,
+                       head = static_cast<std::int64_t>(index) % heads;
     const auto part = [&](const Tensor& tensor, std::int64_t tokens, std::int64_t part_width) {
       const std::int64_t stride = tensor.shape[2];
-      Matrix matrix = ConstMap(tensor.data.data() + batch * tokens * stride + head * part_width, tokens, part_width, Eigen::OuterStride<>(stride));
+      Matrix matrix = ConstMap(tensor.data.data() + batch * tokens * stride + head * part_width, tokens, part_width,
+                               Eigen::OuterStride<>(stride));
       if (rounding.f16)
         for (float& value : matrix.reshaped()) value = hw::round_to_f16(value);
       return matrix;
@@ -186,7 +195,8 @@ Tensor attention(const compiler::Operation& operation, const Operands& operands,
       Matrix p = scores.middleCols(begin, end - begin) * scale;
       Eigen::VectorXf top = Eigen::VectorXf::Constant(queries, -INFINITY), total = Eigen::VectorXf::Zero(queries);
       for (std::int64_t i = 0; i < queries; ++i) {
-        const std::int64_t allowed = operation.attributes.causal ? std::clamp<std::int64_t>(i + 1 - begin, 0, end - begin) : end - begin;
+        const std::int64_t allowed =
+            operation.attributes.causal ? std::clamp<std::int64_t>(i + 1 - begin, 0, end - begin) : end - begin;
         for (std::int64_t j = 0; j < allowed; ++j) top(i) = std::max(top(i), p(i, j));
         for (std::int64_t j = 0; j < end - begin; ++j) {
           p(i, j) = j < allowed ? std::exp(p(i, j) - top(i)) : 0.0F;

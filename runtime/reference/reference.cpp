@@ -31,9 +31,15 @@ class Evaluator {
     for (const ValueId argument : graph_.main().arguments) {
       const compiler::Value& value = graph_.value(argument);
       const auto found = inputs.find(value.name);
-      if (found == inputs.end()) return fail(ErrorKind::bad_input, fmt::format("input \"{}\" {} is missing", value.name, compiler::to_string(value.shape)), {{"input", value.name}});
+      if (found == inputs.end())
+        return fail(ErrorKind::bad_input,
+                    fmt::format("input \"{}\" {} is missing", value.name, compiler::to_string(value.shape)),
+                    {{"input", value.name}});
       if (found->second.shape != value.shape)
-        return fail(ErrorKind::bad_input, fmt::format("input \"{}\" is {}, the model takes {}", value.name, compiler::to_string(found->second.shape), compiler::to_string(value.shape)), {{"input", value.name}});
+        return fail(ErrorKind::bad_input,
+                    fmt::format("input \"{}\" is {}, the model takes {}", value.name,
+                                compiler::to_string(found->second.shape), compiler::to_string(value.shape)),
+                    {{"input", value.name}});
       Tensor tensor = found->second;
       if (rounding_.f16) round_to_f16(tensor);
       values_[argument] = std::make_shared<Tensor>(std::move(tensor));
@@ -69,7 +75,9 @@ class Evaluator {
     for (const ValueId result : region.results) ++left[result];
     for (const OperationId id : region.operations) {
       const Operation& operation = graph_.operation(id);
-      if (options_.progress) options_.progress("reference", static_cast<std::int64_t>(id.value), static_cast<std::int64_t>(graph_.operations.size()));
+      if (options_.progress)
+        options_.progress("reference", static_cast<std::int64_t>(id.value),
+                          static_cast<std::int64_t>(graph_.operations.size()));
       if (operation.kind == OpKind::repeat) {
         TW_TRY_STATUS(repeat(operation));
       } else {
@@ -172,7 +180,8 @@ class Evaluator {
 
 }  // namespace
 
-Result<std::map<std::string, Tensor>> evaluate(const Graph& graph, const std::map<std::string, Tensor>& inputs, const EvaluateOptions& options) {
+Result<std::map<std::string, Tensor>> evaluate(const Graph& graph, const std::map<std::string, Tensor>& inputs,
+                                               const EvaluateOptions& options) {
   return Evaluator(graph, options).run(inputs);
 }
 

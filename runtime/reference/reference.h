@@ -23,18 +23,20 @@ struct EvaluateOptions {
   const hw::Program* quantised = nullptr;
   // Called after each operation with its result (iteration: of the enclosing Repeat, 0 outside).
   std::function<void(const compiler::Operation&, std::int64_t iteration, const std::vector<const Tensor*>& operands,
-                     const std::vector<const Tensor*>& results)> observe;
+                     const std::vector<const Tensor*>& results)>
+      observe;
   Progress progress;
 };
 
 // Outputs by output name. Errors (bad_input): a missing input or a wrong shape (names both); io (external data).
-Result<std::map<std::string, Tensor>> evaluate(const compiler::Graph& graph, const std::map<std::string, Tensor>& inputs,
+Result<std::map<std::string, Tensor>> evaluate(const compiler::Graph& graph,
+                                               const std::map<std::string, Tensor>& inputs,
                                                const EvaluateOptions& options = {});
 
 // Error measures of `actual` against `expected`, element by element.
 struct Comparison {
   double max_abs_error = 0, mean_abs_error = 0, rel_l2 = 0, cosine = 1;
-  std::int64_t worst_index = 0;   // flat index of the largest error
+  std::int64_t worst_index = 0;  // flat index of the largest error
 };
 Comparison compare(const Tensor& actual, const Tensor& expected);
 

@@ -39,7 +39,8 @@ void walk(const compiler::Shape& shape, const std::vector<std::int64_t>& strides
   }
 }
 
-Tensor gathered(const Tensor& x, const compiler::Shape& shape, const std::vector<std::int64_t>& strides, std::int64_t offset) {
+Tensor gathered(const Tensor& x, const compiler::Shape& shape, const std::vector<std::int64_t>& strides,
+                std::int64_t offset) {
   Tensor result{shape, std::vector<float>(static_cast<std::size_t>(compiler::elements_of(shape)))};
   walk(shape, strides, offset, [&](std::int64_t flat, std::int64_t from) { result.data[flat] = x.data[from]; });
   return result;
@@ -84,7 +85,8 @@ float apply(compiler::Unary function, float x) {
 
 namespace {
 
-// Mean and variance of a row: in double, or as the machine holds them: F32 sums of each column group, combined pairwise.
+// Mean and variance of a row: in double, or as the machine holds them: F32 sums of each column group, combined
+// pairwise.
 struct Moments {
   double mean = 0, variance = 0;
 };
@@ -110,7 +112,8 @@ Moments grouped_moments(std::span<const float> x, std::int64_t groups, std::int6
     float own = 0, deviations = 0;
     for (std::int64_t j = begin; j < end; ++j) own += x[static_cast<std::size_t>(j)];
     const float mean = own / n;
-    for (std::int64_t j = begin; j < end; ++j) deviations += (x[static_cast<std::size_t>(j)] - mean) * (x[static_cast<std::size_t>(j)] - mean);
+    for (std::int64_t j = begin; j < end; ++j)
+      deviations += (x[static_cast<std::size_t>(j)] - mean) * (x[static_cast<std::size_t>(j)] - mean);
     if (count > 0) {
       const float delta = mean - sum / count;
       squares += deviations + delta * delta * count * n / (count + n);
@@ -132,11 +135,14 @@ Tensor layer_norm(const compiler::Operation& operation, const Operands& operands
   const auto epsilon = static_cast<float>(operation.attributes.epsilon);
   const bool as_planned = rounding.f16 && rounding.plan != nullptr && rounding.plan->inner_width > 0;
   parallel_for(rows, [&](std::size_t row) {
-    const std::span<float> x(result.data.data() + row * static_cast<std::size_t>(columns), static_cast<std::size_t>(columns));
-    const Moments moments = as_planned ? grouped_moments(x, rounding.plan->inner_groups, rounding.plan->inner_width) : exact_moments(x);
+    const std::span<float> x(result.data.data() + row * static_cast<std::size_t>(columns),
+                             static_cast<std::size_t>(columns));
+    const Moments moments =
+        as_planned ? grouped_moments(x, rounding.plan->inner_groups, rounding.plan->inner_width) : exact_moments(x);
     const auto mean = static_cast<float>(moments.mean);
-    const float scale = as_planned ? 1.0F / std::sqrt(static_cast<float>(moments.variance) + epsilon)
-                                   : static_cast<float>(1.0 / std::sqrt(moments.variance + operation.attributes.epsilon));
+    const float scale = as_planned
+                            ? 1.0F / std::sqrt(static_cast<float>(moments.variance) + epsilon)
+                            : static_cast<float>(1.0 / std::sqrt(moments.variance + operation.attributes.epsilon));
     for (std::size_t j = 0; j < x.size(); ++j) {
       const float gamma = operands.size() > 1 ? operands[1]->data[j] : 1.0F;
       const float beta = operands.size() > 2 ? operands[2]->data[j] : 0.0F;
@@ -187,10 +193,12 @@ Tensor binary(const compiler::Operation& operation, const Operands& operands, co
   Tensor result{shape, std::vector<float>(static_cast<std::size_t>(compiler::elements_of(shape)))};
   const Tensor &a = *operands[0], &b = *operands[1];
   if (a.shape == shape && b.shape == shape) {
-    for (std::size_t i = 0; i < result.data.size(); ++i) result.data[i] = apply(operation.attributes.binary, a.data[i], b.data[i]);
+    for (std::size_t i = 0; i < result.data.size(); ++i)
+      result.data[i] = apply(operation.attributes.binary, a.data[i], b.data[i]);
     return result;
   }
-  walk(shape, broadcast_strides(a.shape, shape), 0, [&](std::int64_t flat, std::int64_t from) { result.data[flat] = a.data[from]; });
+  walk(shape, broadcast_strides(a.shape, shape), 0,
+       [&](std::int64_t flat, std::int64_t from) { result.data[flat] = a.data[from]; });
   walk(shape, broadcast_strides(b.shape, shape), 0, [&](std::int64_t flat, std::int64_t from) {
     result.data[flat] = apply(operation.attributes.binary, result.data[flat], b.data[from]);
   });
@@ -200,7 +208,8 @@ Tensor binary(const compiler::Operation& operation, const Operands& operands, co
 Tensor reduce(const compiler::Operation& operation, const Operands& operands, const compiler::Shape& shape) {
   const Tensor& x = *operands[0];
   const bool maximum = operation.attributes.reduction == compiler::Reduction::maximum;
-  Tensor result{shape, std::vector<float>(static_cast<std::size_t>(compiler::elements_of(shape)), maximum ? -INFINITY : 0.0F)};
+  Tensor result{shape,
+                std::vector<float>(static_cast<std::size_t>(compiler::elements_of(shape)), maximum ? -INFINITY : 0.0F)};
   std::vector<double> sums(result.data.size(), 0.0);
   // Strides of the result along the axes of x: zero where reduced.
   std::vector<std::int64_t> strides(x.shape.size(), 0);
@@ -220,7 +229,8 @@ Tensor reduce(const compiler::Operation& operation, const Operands& operands, co
   });
   if (!maximum)
     for (std::size_t i = 0; i < sums.size(); ++i)
-      result.data[i] = static_cast<float>(operation.attributes.reduction == compiler::Reduction::mean ? sums[i] / static_cast<double>(count) : sums[i]);
+      result.data[i] = static_cast<float>(
+          operation.attributes.reduction == compiler::Reduction::mean ? sums[i] / static_cast<double>(count) : sums[i]);
   return result;
 }
 

@@ -1,4 +1,5 @@
-// tests/chain/canonical_numbers_test.cpp: canonical forms, rolled layers and emitted models compute what the flat graphs do.
+// tests/chain/canonical_numbers_test.cpp: canonical forms, rolled layers and emitted models compute what the flat
+// graphs do.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +33,8 @@ TEST_P(SameNumbers, InEveryForm) {
   ASSERT_TRUE(rewritten) << rewritten.error().message;
   const auto expected = outputs_of(*raw);
   const compiler::Graph unrolled = compiler::unroll_repeats(*rolled);
-  for (const compiler::Graph* graph : std::initializer_list<const compiler::Graph*>{&*rolled, &unrolled, &*imported, &*imported_flat, &*rewritten}) {
+  for (const compiler::Graph* graph :
+       std::initializer_list<const compiler::Graph*>{&*rolled, &unrolled, &*imported, &*imported_flat, &*rewritten}) {
     const auto actual = outputs_of(*graph);
     ASSERT_EQ(actual.size(), expected.size());
     for (const auto& [name, tensor] : expected) {
@@ -43,7 +45,8 @@ TEST_P(SameNumbers, InEveryForm) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Generators, SameNumbers,
-                         testing::Values("gemm", "mlp", "attention:batch=2", "encoder:layers=3,tokens=20", "encoder:layers=2,tokens=9,batch=2,heads=4"));
+                         testing::Values("gemm", "mlp", "attention:batch=2", "encoder:layers=3,tokens=20",
+                                         "encoder:layers=2,tokens=9,batch=2,heads=4"));
 
 }  // namespace
 }  // namespace tw::runtime

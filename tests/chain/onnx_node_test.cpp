@@ -1,5 +1,5 @@
-// tests/chain/onnx_node_test.cpp: ONNX's own node test cases (Debian package libonnx-testdata) through import and the f32
-// reference. With TILEWRIGHT_WRITE_DOCS set to the docs folder it writes the table of docs/onnx-support.md.
+// tests/chain/onnx_node_test.cpp: ONNX's own node test cases (Debian package libonnx-testdata) through import and the
+// f32 reference. With TILEWRIGHT_WRITE_DOCS set to the docs folder it writes the table of docs/onnx-support.md.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,8 @@ struct Case {
 Result<compiler::Constant> read_tensor(const std::string& path) {
   TW_TRY(const std::vector<std::byte> bytes, read_file(path));
   onnx::TensorProto tensor;
-  if (!tensor.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return fail(ErrorKind::bad_input, "no tensor in " + path);
+  if (!tensor.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    return fail(ErrorKind::bad_input, "no tensor in " + path);
   return compiler::tensor_constant(tensor, "", path);
 }
 
@@ -50,7 +51,9 @@ Result<std::vector<compiler::Constant>> read_tensors(const fs::path& folder, con
   }
 }
 
-Tensor tensor_of(const compiler::Constant& constant) { return {constant.shape, {constant.values.begin(), constant.values.end()}}; }
+Tensor tensor_of(const compiler::Constant& constant) {
+  return {constant.shape, {constant.values.begin(), constant.values.end()}};
+}
 
 std::string first_line(const std::string& text) {
   // Of a list of problems: the first one.
@@ -89,10 +92,12 @@ Outcome run_with(const fs::path& folder, const onnx::ModelProto& model, const st
     const auto found = outputs->find(name);
     if (found == outputs->end()) return {Outcome::wrong, fmt::format("output \"{}\" is missing", name)};
     if (found->second.shape != expected[index].shape)
-      return {Outcome::wrong, fmt::format("shape {} instead of {}", compiler::to_string(found->second.shape), compiler::to_string(expected[index].shape))};
+      return {Outcome::wrong, fmt::format("shape {} instead of {}", compiler::to_string(found->second.shape),
+                                          compiler::to_string(expected[index].shape))};
     for (std::size_t i = 0; i < expected[index].values.size(); ++i)
       if (!near(found->second.data[i], expected[index].values[i]))
-        return {Outcome::wrong, fmt::format("element {} is {} instead of {}", i, found->second.data[i], expected[index].values[i])};
+        return {Outcome::wrong,
+                fmt::format("element {} is {} instead of {}", i, found->second.data[i], expected[index].values[i])};
   }
   return {};
 }
@@ -100,10 +105,12 @@ Outcome run_with(const fs::path& folder, const onnx::ModelProto& model, const st
 // Some stored data are not what the model declares: bfloat16 as raw bits, dimensions that differ.
 std::string misfit(const onnx::ValueInfoProto& declared, const compiler::Constant& tensor) {
   const onnx::TypeProto_Tensor& type = declared.type().tensor_type();
-  if (type.elem_type() == onnx::TensorProto::BFLOAT16 && tensor.integer) return "the stored data are raw bits of bfloat16";
+  if (type.elem_type() == onnx::TensorProto::BFLOAT16 && tensor.integer)
+    return "the stored data are raw bits of bfloat16";
   if (type.has_shape() && type.shape().dim_size() == static_cast<int>(tensor.shape.size()))
     for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis)
-      if (const auto& dim = type.shape().dim(static_cast<int>(axis)); dim.has_dim_value() && dim.dim_value() != tensor.shape[axis])
+      if (const auto& dim = type.shape().dim(static_cast<int>(axis));
+          dim.has_dim_value() && dim.dim_value() != tensor.shape[axis])
         return "the stored data have another shape than the model declares";
   return "";
 }
@@ -114,11 +121,17 @@ Outcome run_case(const fs::path& folder, const onnx::ModelProto& model) {
     if (!entry.is_directory()) continue;
     const auto inputs = read_tensors(entry.path(), "input"), expected = read_tensors(entry.path(), "output");
     if (!inputs || !expected) return {Outcome::refused, "data that are no tensors of numbers"};
-    if (static_cast<int>(inputs->size()) > model.graph().input_size()) return {Outcome::refused, "more data than inputs"};
+    if (static_cast<int>(inputs->size()) > model.graph().input_size())
+      return {Outcome::refused, "more data than inputs"};
     for (std::size_t index = 0; index < inputs->size(); ++index)
-      if (const std::string found = misfit(model.graph().input(static_cast<int>(index)), (*inputs)[index]); !found.empty()) return {Outcome::refused, found};
-    for (std::size_t index = 0; index < expected->size() && static_cast<int>(index) < model.graph().output_size(); ++index)
-      if (const std::string found = misfit(model.graph().output(static_cast<int>(index)), (*expected)[index]); !found.empty()) return {Outcome::refused, found};
+      if (const std::string found = misfit(model.graph().input(static_cast<int>(index)), (*inputs)[index]);
+          !found.empty())
+        return {Outcome::refused, found};
+    for (std::size_t index = 0; index < expected->size() && static_cast<int>(index) < model.graph().output_size();
+         ++index)
+      if (const std::string found = misfit(model.graph().output(static_cast<int>(index)), (*expected)[index]);
+          !found.empty())
+        return {Outcome::refused, found};
     // Integers are axes, shapes, indices and conditions: constants in a model. What then still has to be known while
     // compiling (bounds, exponents) becomes a constant too, and at last everything.
     std::set<std::size_t> integers, all_but_first, all;
@@ -173,10 +186,12 @@ std::string document(const std::vector<Case>& cases) {
     supported_passed += passed;
   }
   std::string text = fmt::format(
-      "# ONNX operators\n\nMeasured by `tests/chain/onnx_node_test.cpp` on the node test cases of Debian's libonnx-testdata: import,\n"
+      "# ONNX operators\n\nMeasured by `tests/chain/onnx_node_test.cpp` on the node test cases of Debian's "
+      "libonnx-testdata: import,\n"
       "then the f32 reference, compared with the stored outputs (relative tolerance 1e-3). Write this page again with\n"
       "`TILEWRIGHT_WRITE_DOCS=docs build/test_chain --gtest_filter='OnnxNodes.*'`.\n\n"
-      "Of the cases of supported operators {} of {} pass; of all {} cases {} pass. Integer inputs (axes, shapes, indices,\n"
+      "Of the cases of supported operators {} of {} pass; of all {} cases {} pass. Integer inputs (axes, shapes, "
+      "indices,\n"
       "conditions) are given as constants, as models have them.\n\n| operator | passed | of |\n|---|---:|---:|\n",
       supported_passed, supported_of, cases.size(), all_passed);
   for (const auto& [op, count] : counts)
@@ -194,7 +209,8 @@ std::string document(const std::vector<Case>& cases) {
   text += "\n## Operators that are not supported\n\n";
   std::string names;
   for (const auto& [op, count] : counts)
-    if (!is_supported(op) && count.passed == 0) names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", op, count.of);
+    if (!is_supported(op) && count.passed == 0)
+      names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", op, count.of);
   return text + names + ".\n";
 }
 

@@ -1,4 +1,5 @@
-// tests/compiler/canonical/patterns_test.cpp: what exporters write is raised to semantic operations; look-alikes are not.
+// tests/compiler/canonical/patterns_test.cpp: what exporters write is raised to semantic operations; look-alikes are
+// not.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,9 +21,15 @@ std::map<std::string, int> kinds(const Graph& graph) {
 struct Maker {
   GraphBuilder g{"test"};
   int numbers = 0;
-  ValueId number(double value) { return g.parameter("c" + std::to_string(numbers++), {}, uniform_source(static_cast<float>(value), 1)); }
-  ValueId weight(const std::string& name, const Shape& shape) { return g.parameter(name, shape, normal_source(7, 0, 1, elements_of(shape))); }
-  ValueId op(Binary function, ValueId a, ValueId b) { return g.binary("b" + std::to_string(numbers++), function, a, b); }
+  ValueId number(double value) {
+    return g.parameter("c" + std::to_string(numbers++), {}, uniform_source(static_cast<float>(value), 1));
+  }
+  ValueId weight(const std::string& name, const Shape& shape) {
+    return g.parameter(name, shape, normal_source(7, 0, 1, elements_of(shape)));
+  }
+  ValueId op(Binary function, ValueId a, ValueId b) {
+    return g.binary("b" + std::to_string(numbers++), function, a, b);
+  }
   ValueId op(Unary function, ValueId x) { return g.unary("u" + std::to_string(numbers++), function, x); }
   Graph done(ValueId result) {
     g.output("y", result);
@@ -34,7 +41,8 @@ struct Maker {
 };
 
 ValueId decomposed_norm(Maker& m, ValueId x, bool power, bool epsilon_first, std::int64_t axis = 2) {
-  const ValueId centred = m.op(Binary::subtract, x, m.g.reduce("mean" + std::to_string(m.numbers++), Reduction::mean, x, {axis}, true));
+  const ValueId centred =
+      m.op(Binary::subtract, x, m.g.reduce("mean" + std::to_string(m.numbers++), Reduction::mean, x, {axis}, true));
   const ValueId squared = power ? m.op(Binary::power, centred, m.number(2)) : m.op(Binary::multiply, centred, centred);
   const ValueId variance = m.g.reduce("variance" + std::to_string(m.numbers++), Reduction::mean, squared, {axis}, true);
   const ValueId epsilon = m.number(1e-6);
@@ -76,7 +84,8 @@ TEST(Gelu, ErfInEveryOrderOfFactors) {
   for (int order = 0; order < 4; ++order) {
     Maker m;
     const ValueId x = m.g.input("x", {4, 8});
-    const ValueId argument = order % 2 ? m.op(Binary::divide, x, m.number(std::sqrt(2.0))) : m.op(Binary::multiply, m.number(std::sqrt(0.5)), x);
+    const ValueId argument = order % 2 ? m.op(Binary::divide, x, m.number(std::sqrt(2.0)))
+                                       : m.op(Binary::multiply, m.number(std::sqrt(0.5)), x);
     const ValueId plus = m.op(Binary::add, m.op(Unary::erf, argument), m.number(1));
     const ValueId y = order == 0   ? m.op(Binary::multiply, m.op(Binary::multiply, x, m.number(0.5)), plus)
                       : order == 1 ? m.op(Binary::multiply, m.op(Binary::multiply, x, plus), m.number(0.5))
@@ -98,7 +107,8 @@ TEST(Gelu, TanhWithPowerOrProducts) {
                                      : m.op(Binary::multiply, x, m.op(Binary::multiply, x, x));
     const ValueId sum = m.op(Binary::add, x, m.op(Binary::multiply, m.number(0.044715), cube));
     const ValueId tanh = m.op(Unary::tanh, m.op(Binary::multiply, sum, m.number(std::sqrt(2 / 3.14159265358979))));
-    const Graph graph = m.done(m.op(Binary::multiply, m.op(Binary::multiply, m.number(0.5), x), m.op(Binary::add, m.number(1), tanh)));
+    const Graph graph =
+        m.done(m.op(Binary::multiply, m.op(Binary::multiply, m.number(0.5), x), m.op(Binary::add, m.number(1), tanh)));
     EXPECT_EQ(kinds(graph), (std::map<std::string, int>{{"gelu", 1}})) << form;
     EXPECT_TRUE(graph.operations[0].attributes.gelu_tanh);
   }
@@ -125,7 +135,8 @@ TEST_P(AttentionScale, IsCollected) {
   const int place = GetParam();
   const bool both = place == 4;
   const double each = both ? std::sqrt(0.5) : 0.5;
-  const ValueId q = heads("q", {0, 2, 1, 3}, place == 2 || both, each), k = heads("k", {0, 2, 3, 1}, place == 3 || both, each);
+  const ValueId q = heads("q", {0, 2, 1, 3}, place == 2 || both, each),
+                k = heads("k", {0, 2, 3, 1}, place == 3 || both, each);
   ValueId scores = m.g.matmul("scores", q, k);
   if (place == 0) scores = m.op(Binary::multiply, m.number(0.5), scores);
   if (place == 1) scores = m.op(Binary::divide, scores, m.number(2));
@@ -155,7 +166,8 @@ TEST(Bias, OnEitherSideOfTheAddition) {
 TEST(Bias, ResidualsAndScalarsStay) {
   Maker m;
   const ValueId x = m.g.input("x", {3, 4});
-  EXPECT_EQ(kinds(m.done(m.op(Binary::add, m.g.matmul("m", x, m.weight("w", {4, 4})), x))), (std::map<std::string, int>{{"matmul", 1}, {"binary", 1}}));
+  EXPECT_EQ(kinds(m.done(m.op(Binary::add, m.g.matmul("m", x, m.weight("w", {4, 4})), x))),
+            (std::map<std::string, int>{{"matmul", 1}, {"binary", 1}}));
   Maker one;  // a product of one column plus a scalar without axes
   const ValueId product = one.g.matmul("m", one.g.input("x", {3, 4}), one.weight("w", {4, 1}));
   EXPECT_TRUE(verify(one.done(one.op(Binary::add, product, one.number(2)))).empty());
@@ -164,7 +176,8 @@ TEST(Bias, ResidualsAndScalarsStay) {
 TEST(Constants, FoldThroughProductsAndViews) {
   Maker m;
   const ValueId x = m.g.input("x", {2, 3});
-  const ValueId a = m.g.parameter("a", {3, 2}, dense_source({1, 2, 3, 4, 5, 6})), b = m.g.parameter("b", {2, 3}, dense_source({1, 0, 2, 0, 1, 1}));
+  const ValueId a = m.g.parameter("a", {3, 2}, dense_source({1, 2, 3, 4, 5, 6})),
+                b = m.g.parameter("b", {2, 3}, dense_source({1, 0, 2, 0, 1, 1}));
   const ValueId folded = m.g.transpose("t", m.g.matmul("ab", a, b), {1, 0});
   const Graph graph = m.done(m.g.matmul("y", x, folded));
   ASSERT_EQ(kinds(graph), (std::map<std::string, int>{{"matmul", 1}}));

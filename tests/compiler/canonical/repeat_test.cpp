@@ -16,7 +16,8 @@ std::vector<std::string> flat_structure(const Graph& graph) {
   return list;
 }
 
-// `layers` residual layers; `odd` layer (if any) differs by another function; `invariant`: a value that all layers read.
+// `layers` residual layers; `odd` layer (if any) differs by another function; `invariant`: a value that all layers
+// read.
 Graph stack(int layers, int odd = -1, bool invariant = false) {
   GraphBuilder g("stack");
   ValueId x = g.input("x", {4, 6});

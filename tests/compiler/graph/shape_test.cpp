@@ -9,7 +9,9 @@
 namespace tw::compiler {
 namespace {
 
-Operation of(OpKind kind, Attributes attributes = {}) { return {.kind = kind, .name = "op", .attributes = std::move(attributes)}; }
+Operation of(OpKind kind, Attributes attributes = {}) {
+  return {.kind = kind, .name = "op", .attributes = std::move(attributes)};
+}
 
 Shape shape_of(const Operation& operation, std::vector<Shape> operands, const Shape& wanted = {}) {
   const auto shape = infer_shape(operation, operands, wanted);
@@ -89,7 +91,8 @@ TEST(Verify, NamesWhatIsBroken) {
 TEST(Counts, ParametersAndProducts) {
   GraphBuilder g("g");
   const ValueId x = g.input("x", {5, 2, 3});
-  g.output("y", g.matmul("m", x, g.parameter("w", {3, 4}, uniform_source(1, 12)), g.parameter("b", {4}, uniform_source(0, 4))));
+  g.output("y", g.matmul("m", x, g.parameter("w", {3, 4}, uniform_source(1, 12)),
+                         g.parameter("b", {4}, uniform_source(0, 4))));
   const Graph graph = std::move(g).finish();
   EXPECT_EQ(parameter_count(graph), 16);
   EXPECT_EQ(multiply_adds(graph), 5 * 2 * 3 * 4);

@@ -29,8 +29,10 @@ INSTANTIATE_TEST_SUITE_P(Generators, TextRoundTrip,
                          testing::Values("gemm", "mlp", "attention", "encoder:layers=3", "siglip-so400m:layers=2"));
 
 TEST(GraphText, NamesMayHoldAnything) {
-  const auto graph = parse_graph("graph \"a \\\"b\\\" \\\\c\"\ninput \"/x:0 [1]\" [2,3]\n"
-                                 "\"y\" = unary \"n()\" (\"/x:0 [1]\") function=tanh -> [2,3]\noutput \"out = 1\" \"y\"\n", "f");
+  const auto graph = parse_graph(
+      "graph \"a \\\"b\\\" \\\\c\"\ninput \"/x:0 [1]\" [2,3]\n"
+      "\"y\" = unary \"n()\" (\"/x:0 [1]\") function=tanh -> [2,3]\noutput \"out = 1\" \"y\"\n",
+      "f");
   ASSERT_TRUE(graph) << graph.error().message;
   EXPECT_EQ(graph->name, "a \"b\" \\c");
   EXPECT_EQ(print(*parse_graph(print(*graph), "f")), print(*graph));
@@ -45,22 +47,24 @@ TEST(GraphText, ErrorsNameTheLine) {
 
 TEST(GraphText, RefusesWhatBreaksTheRules) {
   const char* const broken[] = {
-      "input \"x\" [2]\ninput \"x\" [2]\n",                                                    // a name twice
-      "input \"x\" [0]\n",                                                                     // no elements
-      "input \"x\" [4611686018427387904,4611686018427387904]\n",                               // too many
-      "\"y\" = unary \"y\" (\"x\") function=tanh -> [2]\n",                                    // undefined
-      "input \"x\" [2]\n\"y\" = unary \"y\" (\"x\") function=tanh -> [3]\n",                   // wrong shape
-      "input \"x\" [2,3]\n\"y\" = matmul \"y\" (\"x\", \"x\") -> [2,3]\n",                     // inner extents
-      "input \"x\" [2]\nregion 1 (\"a\" [2]) {\n\"b\" = repeat \"r\" (\"a\") count=2 region=1 carried=1 -> [2]\nreturn \"b\"\n}\n"
-      "\"y\" = repeat \"s\" (\"x\") count=2 region=1 carried=1 -> [2]\n",                      // a region inside itself
-      "region 1 (\"a\" [2]) {\n",                                                              // no end
+      "input \"x\" [2]\ninput \"x\" [2]\n",                                   // a name twice
+      "input \"x\" [0]\n",                                                    // no elements
+      "input \"x\" [4611686018427387904,4611686018427387904]\n",              // too many
+      "\"y\" = unary \"y\" (\"x\") function=tanh -> [2]\n",                   // undefined
+      "input \"x\" [2]\n\"y\" = unary \"y\" (\"x\") function=tanh -> [3]\n",  // wrong shape
+      "input \"x\" [2,3]\n\"y\" = matmul \"y\" (\"x\", \"x\") -> [2,3]\n",    // inner extents
+      "input \"x\" [2]\nregion 1 (\"a\" [2]) {\n\"b\" = repeat \"r\" (\"a\") count=2 region=1 carried=1 -> [2]\nreturn "
+      "\"b\"\n}\n"
+      "\"y\" = repeat \"s\" (\"x\") count=2 region=1 carried=1 -> [2]\n",  // a region inside itself
+      "region 1 (\"a\" [2]) {\n",                                          // no end
   };
   for (const char* text : broken) EXPECT_FALSE(parse_graph(text, "f")) << text;
 }
 
 TEST(GraphText, SurvivesTruncationAndFlips) {
   const std::string text = print(*import_model("encoder:layers=2", {}));
-  for (std::size_t length = 0; length < text.size(); length += 3) static_cast<void>(parse_graph(text.substr(0, length), "f"));
+  for (std::size_t length = 0; length < text.size(); length += 3)
+    static_cast<void>(parse_graph(text.substr(0, length), "f"));
   for (std::uint64_t round = 0; round < 3000; ++round) {
     std::string damaged = text;
     damaged[random_bits(1, round) % text.size()] = static_cast<char>(random_bits(2, round));

@@ -60,16 +60,22 @@ TEST_F(Hostile, EveryByteFlipped) {
 }
 
 TEST_F(Hostile, CyclesAndMissingValues) {
-  const auto cycle = message_after([](onnx::ModelProto& model) { model.mutable_graph()->mutable_node(0)->set_input(0, model.graph().node(model.graph().node_size() - 1).output(0)); });
+  const auto cycle = message_after([](onnx::ModelProto& model) {
+    model.mutable_graph()->mutable_node(0)->set_input(0, model.graph().node(model.graph().node_size() - 1).output(0));
+  });
   EXPECT_NE(cycle.find("which nothing makes before it"), std::string::npos) << cycle;
-  const auto missing = message_after([](onnx::ModelProto& model) { model.mutable_graph()->mutable_initializer()->RemoveLast(); });
+  const auto missing =
+      message_after([](onnx::ModelProto& model) { model.mutable_graph()->mutable_initializer()->RemoveLast(); });
   EXPECT_NE(missing.find("which nothing makes before it"), std::string::npos) << missing;
 }
 
 TEST_F(Hostile, DuplicateNames) {
-  const auto tensor = message_after([](onnx::ModelProto& model) { *model.mutable_graph()->add_initializer() = model.graph().initializer(0); });
+  const auto tensor = message_after(
+      [](onnx::ModelProto& model) { *model.mutable_graph()->add_initializer() = model.graph().initializer(0); });
   EXPECT_NE(tensor.find("is there twice"), std::string::npos) << tensor;
-  const auto value = message_after([](onnx::ModelProto& model) { model.mutable_graph()->mutable_node(1)->set_output(0, model.graph().node(0).output(0)); });
+  const auto value = message_after([](onnx::ModelProto& model) {
+    model.mutable_graph()->mutable_node(1)->set_output(0, model.graph().node(0).output(0));
+  });
   EXPECT_FALSE(value.empty());
 }
 
@@ -80,13 +86,21 @@ TEST_F(Hostile, AbsurdTensors) {
     for (int axis = 0; axis < 4; ++axis) tensor->add_dims(std::int64_t{1} << 40);
   });
   EXPECT_NE(large.find("too large"), std::string::npos) << large;
-  const auto negative = message_after([](onnx::ModelProto& model) { model.mutable_graph()->mutable_initializer(0)->add_dims(-1); });
+  const auto negative =
+      message_after([](onnx::ModelProto& model) { model.mutable_graph()->mutable_initializer(0)->add_dims(-1); });
   EXPECT_FALSE(negative.empty());
-  const auto type = message_after([](onnx::ModelProto& model) { model.mutable_graph()->mutable_initializer(0)->set_data_type(99); });
+  const auto type =
+      message_after([](onnx::ModelProto& model) { model.mutable_graph()->mutable_initializer(0)->set_data_type(99); });
   EXPECT_NE(type.find("element type 99"), std::string::npos) << type;
   const auto input = message_after([](onnx::ModelProto& model) {
     for (int axis = 0; axis < 2; ++axis)
-      model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(axis)->set_dim_value(std::int64_t{1} << 31);
+      model.mutable_graph()
+          ->mutable_input(0)
+          ->mutable_type()
+          ->mutable_tensor_type()
+          ->mutable_shape()
+          ->mutable_dim(axis)
+          ->set_dim_value(std::int64_t{1} << 31);
   });
   EXPECT_FALSE(input.empty());
 }

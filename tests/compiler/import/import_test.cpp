@@ -21,7 +21,8 @@ std::string structure(const Graph& graph) {
     for (const OperationId id : region.operations) {
       const Operation& operation = graph.operation(id);
       text += name_of(operation.kind) + to_string(graph.value(operation.results[0]).shape);
-      for (const ValueId operand : operation.operands) text += (graph.value(operand).is_parameter() ? " p" : " v") + to_string(graph.value(operand).shape);
+      for (const ValueId operand : operation.operands)
+        text += (graph.value(operand).is_parameter() ? " p" : " v") + to_string(graph.value(operand).shape);
       text += "\n";
       if (operation.kind != OpKind::repeat) continue;
       text += "x" + std::to_string(operation.attributes.count) + " {\n";
@@ -47,7 +48,8 @@ TEST_P(Emitted, ComesBackAsTheSameGraph) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Generators, Emitted,
-                         testing::Values("gemm", "mlp", "attention", "attention:batch=3,heads=4", "encoder", "encoder:layers=5,batch=2,tokens=7"));
+                         testing::Values("gemm", "mlp", "attention", "attention:batch=3,heads=4", "encoder",
+                                         "encoder:layers=5,batch=2,tokens=7"));
 
 TEST(Emit, WeightsSurvive) {
   const test::TemporaryFolder folder;
@@ -130,7 +132,8 @@ TEST_F(Imported, EverythingUnsupportedIsReportedAtOnce) {
   ASSERT_FALSE(imported);
   EXPECT_EQ(imported.error().kind, ErrorKind::unsupported);
   const std::string& message = imported.error().message;
-  for (const char* wanted : {"first", "FirstThing", "second", "SecondThing", "2 nodes", "[2,3]"}) EXPECT_NE(message.find(wanted), std::string::npos) << wanted << " in " << message;
+  for (const char* wanted : {"first", "FirstThing", "second", "SecondThing", "2 nodes", "[2,3]"})
+    EXPECT_NE(message.find(wanted), std::string::npos) << wanted << " in " << message;
   EXPECT_EQ(message.find("ThirdThing"), std::string::npos);
 }
 
@@ -155,7 +158,8 @@ TEST_F(Imported, OpsetsOutsideTheRangeAreRefused) {
 }
 
 TEST(Generators, RefuseUnknownOptions) {
-  for (const char* spec : {"gemm:row=3", "gemm:rows=0", "gemm:rows=x", "encoder:heads=5", "gemmm", "missing.onnx"}) EXPECT_FALSE(import_model(spec, {})) << spec;
+  for (const char* spec : {"gemm:row=3", "gemm:rows=0", "gemm:rows=x", "encoder:heads=5", "gemmm", "missing.onnx"})
+    EXPECT_FALSE(import_model(spec, {})) << spec;
   EXPECT_NE(import_model("gemm:row=3", {}).error().message.find("did you mean \"rows\""), std::string::npos);
 }
 

@@ -69,13 +69,14 @@ RC_GTEST_PROP(GatherRuns, EveryElementComesFromItsPlace, ()) {
   const auto rows = *rc::gen::inRange<std::int64_t>(1, 20), columns = *rc::gen::inRange<std::int64_t>(1, 70);
   const auto format = *rc::gen::element(hw::NumberFormat::f16, hw::NumberFormat::f143, hw::NumberFormat::f32);
   const std::int64_t panel = hw::bytes_of(format) == 1 ? 32 : 16;
-  const hw::ColumnGroups groups{1, static_cast<std::int32_t>(columns), static_cast<std::int32_t>(round_up(columns, panel))};
-  const hw::TensorLayout source =
-      layout_of(rows, groups, *rc::gen::inRange<std::int64_t>(1, rows + 1),
-                *rc::gen::inRange<std::int64_t>(1, groups.padded / panel + 1), format);
+  const hw::ColumnGroups groups{1, static_cast<std::int32_t>(columns),
+                                static_cast<std::int32_t>(round_up(columns, panel))};
+  const hw::TensorLayout source = layout_of(rows, groups, *rc::gen::inRange<std::int64_t>(1, rows + 1),
+                                            *rc::gen::inRange<std::int64_t>(1, groups.padded / panel + 1), format);
   // A transposed or a plain look.
   const bool transposed = *rc::gen::arbitrary<bool>();
-  const hw::MatrixView view = transposed ? hw::MatrixView{{{columns, 1}}, {{rows, columns}}, 0} : hw::plain_view(rows, columns);
+  const hw::MatrixView view =
+      transposed ? hw::MatrixView{{{columns, 1}}, {{rows, columns}}, 0} : hw::plain_view(rows, columns);
   const std::int64_t operand_rows = transposed ? columns : rows, operand_columns = transposed ? rows : columns;
   const hw::ColumnGroups operand_groups{1, static_cast<std::int32_t>(operand_columns),
                                         static_cast<std::int32_t>(round_up(operand_columns, panel))};

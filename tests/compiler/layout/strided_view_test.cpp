@@ -34,7 +34,8 @@ TEST(StridedView, WholeIsRowMajor) {
 TEST(StridedView, HeadsOfAMergedProjectionAreAView) {
   // [1, 5, 3 * 4 heads * 2] -> slice the keys -> [1, 5, 4, 2] -> heads first.
   const StridedView all = whole({1, 5, 24});
-  const StridedView keys = slice(all, std::vector<std::int64_t>{0, 0, 8}, std::vector<std::int64_t>{1, 1, 1}, {1, 5, 8});
+  const StridedView keys =
+      slice(all, std::vector<std::int64_t>{0, 0, 8}, std::vector<std::int64_t>{1, 1, 1}, {1, 5, 8});
   const auto split = reshape(keys, {1, 5, 4, 2});
   ASSERT_TRUE(split.has_value());
   const StridedView heads = transpose(*split, std::vector<std::int64_t>{0, 2, 1, 3});
@@ -59,8 +60,8 @@ TEST(StridedView, MatrixOfPatchesReadsAnImage) {
 
   EXPECT_EQ(view.rows(), 4);
   EXPECT_EQ(view.columns(), 12);
-  EXPECT_EQ(view.at(1, 0), 2);       // second patch of the first row
-  EXPECT_EQ(view.at(0, 4), 16);      // second channel
+  EXPECT_EQ(view.at(1, 0), 2);   // second patch of the first row
+  EXPECT_EQ(view.at(0, 4), 16);  // second channel
   EXPECT_EQ(view.at(3, 11), 2 * 16 + 15);
 }
 

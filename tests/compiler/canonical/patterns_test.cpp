@@ -153,6 +153,48 @@ TEST_P(AttentionScale, IsCollected) {
 
 INSTANTIATE_TEST_SUITE_P(Places, AttentionScale, testing::Range(0, 5));
 
+// Attention with the sequence first, batch and heads in one axis; the query computed or learned (already folded).
+TEST(Attention, SequenceFirst) {
+  for (const std::int64_t batch : {1, 3})
+    for (const bool learned : {false, true}) {
+      if (learned && batch > 1) continue;
+      Maker m;
+      const ValueId x = m.g.input("x", {5, batch, 8});
+      const auto heads = [&](const std::string& name, std::vector<std::int64_t> order) {
+        const ValueId y = m.g.matmul(name, x, m.weight(name + ".w", {8, 8}), m.weight(name + ".b", {8}));
+        return m.g.transpose(name + ".t", m.g.reshape(name + ".r", y, {5, batch * 2, 4}), std::move(order));
+      };
+      const ValueId q = learned ? m.weight("probe", {2, 1, 4}) : heads("q", {1, 0, 2});
+      const ValueId scores = m.g.matmul("scores", m.op(Binary::divide, q, m.number(2)), heads("k", {1, 2, 0}));
+      const ValueId mixed = m.g.matmul("mixed", m.g.softmax("p", scores), heads("v", {1, 0, 2}));
+      const std::int64_t rows = learned ? 1 : 5;
+      const Graph graph = m.done(m.g.reshape("joined", m.g.transpose("back", mixed, {1, 0, 2}), {rows * batch, 8}));
+      auto counts = kinds(graph);
+      EXPECT_EQ(counts["attention"], 1);
+      EXPECT_EQ(counts["softmax"], 0);
+      EXPECT_EQ(counts["matmul"], 1);
+      for (const Operation& operation : graph.operations)
+        if (operation.kind == OpKind::attention) {
+          EXPECT_EQ(operation.attributes.heads, 2);
+          EXPECT_EQ(graph.value(operation.results[0]).shape, (Shape{batch, rows, 8}));
+        }
+    }
+}
+
+// One query for several batches broadcasts in the product: it stays as it is.
+TEST(Attention, BroadcastQueriesStay) {
+  Maker m;
+  const ValueId x = m.g.input("x", {2, 5, 8});
+  const auto heads = [&](const std::string& name, ValueId from, std::vector<std::int64_t> order) {
+    const Shape shape = m.g.shape(from);
+    return m.g.transpose(name + ".t", m.g.reshape(name + ".r", from, {shape[0], shape[1], 2, 4}), std::move(order));
+  };
+  const ValueId q = m.op(Unary::exp, m.g.input("query", {1, 1, 8}));
+  const ValueId scores = m.g.matmul("scores", heads("q", q, {0, 2, 1, 3}), heads("k", x, {0, 2, 3, 1}));
+  const ValueId mixed = m.g.matmul("mixed", m.g.softmax("p", scores), heads("v", x, {0, 2, 1, 3}));
+  EXPECT_EQ(kinds(m.done(m.g.transpose("back", mixed, {0, 2, 1, 3})))["attention"], 0);
+}
+
 TEST(Bias, OnEitherSideOfTheAddition) {
   for (const bool left : {false, true}) {
     Maker m;

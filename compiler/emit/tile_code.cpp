@@ -19,8 +19,7 @@ constexpr std::int32_t largest_add = 32764;  // add takes a signed 16-bit immedi
 
 class Writer {
  public:
-  Writer(std::uint32_t tile, const Lowered& lowered, const Addresses& addresses, const hw::Machine& machine)
-      : tile_(tile), lowered_(lowered), addresses_(addresses), machine_(machine) {}
+  explicit Writer(const Addresses& addresses) : addresses_(addresses) {}
 
   void emit(const hw::Instruction& instruction) {
     const auto encoded = hw::encode(instruction);
@@ -71,10 +70,7 @@ class Writer {
   std::vector<std::uint32_t> words;
 
  private:
-  std::uint32_t tile_;
-  const Lowered& lowered_;
   const Addresses& addresses_;
-  const hw::Machine& machine_;
   std::uint32_t loop_top_ = 0;
 };
 
@@ -170,7 +166,7 @@ Result<TileCode> generate_tile(std::uint32_t tile, const Lowered& lowered, const
   // Two passes: the first finds the program's length (row addresses do not change it), the second has the addresses.
   std::uint32_t program_bytes = 0;
   for (int pass = 0; pass < 2; ++pass) {
-    Writer writer(tile, lowered, addresses, machine);
+    Writer writer(addresses);
     code.program.origins.clear();
     code.program.segments.clear();
     std::vector<std::uint32_t> headers;

@@ -51,6 +51,26 @@ std::string list_problems(const std::vector<std::string>& problems) {
   return text;
 }
 
+// What is wrong with a node whatever its shapes are: the operator itself, or a convolution that is no patch embedding.
+std::string problem_without_shapes(Importer& importer, const onnx::NodeProto& proto) {
+  const NodeView node(importer, proto);
+  const std::vector<std::string> folded{"Shape", "Range", "Equal", "Greater", "Less", "And",
+                                        "Or",    "Not",   "Mod",   "Floor",   "Ceil", "ReduceProd"};
+  if (importer_of(proto.op_type()) == nullptr &&
+      std::find(folded.begin(), folded.end(), proto.op_type()) == folded.end())
+    return fmt::format("node \"{}\" ({}): the operator is not supported", node.name(), proto.op_type());
+  if (proto.op_type() != "Conv") return {};
+  const std::vector<std::int64_t> kernel = node.integers("kernel_shape"), strides = node.integers("strides"),
+                                  pads = node.integers("pads");
+  const bool unit = std::all_of(kernel.begin(), kernel.end(), [](std::int64_t size) { return size == 1; });
+  const bool padded = std::any_of(pads.begin(), pads.end(), [](std::int64_t pad) { return pad != 0; });
+  if (node.integer("group", 1) == 1 && !padded && (kernel.empty() || unit || kernel == strides)) return {};
+  return fmt::format(
+      "node \"{}\" (Conv): kernel {}, strides {}, pads {}, group {}; supported: patch embedding (kernel = stride, no "
+      "padding, one group)",
+      node.name(), to_string(kernel), to_string(strides), to_string(pads), node.integer("group", 1));
+}
+
 }  // namespace
 
 NodeView::NodeView(Importer& i, const onnx::NodeProto& node)
@@ -394,7 +414,11 @@ Result<Graph> Importer::run() {
     const bool follows = std::any_of(node.input().begin(), node.input().end(),
                                      [&](const std::string& input) { return failed_.contains(input); });
     Status status;
-    if (!follows) {
+    if (follows) {
+      // Its shapes are not known, but an operator or a convolution that no shape would make importable is named all the
+      // same.
+      if (std::string why = problem_without_shapes(*this, node); !why.empty()) problems.push_back(std::move(why));
+    } else {
       status = import_node(node);
       if (!status && status.error().kind != ErrorKind::unsupported) return tl::unexpected(std::move(status).error());
       if (!status) problems.push_back(status.error().message);

@@ -160,6 +160,10 @@ Result<std::vector<Section>> read_container(const std::string& path, bool with_w
     } else if (entry.compression == none) {
       sections[index].raw = std::move(stored);
     } else {
+      if (ZSTD_getFrameContentSize(stored.data(), stored.size()) != entry.raw_bytes) {
+        statuses[index] = corrupt(path, fmt::format("it does not hold {} bytes", entry.raw_bytes), name);
+        return;
+      }
       sections[index].raw.resize(entry.raw_bytes);
       const std::size_t size =
           ZSTD_decompress(sections[index].raw.data(), entry.raw_bytes, stored.data(), stored.size());

@@ -341,7 +341,7 @@ auto unpacked(const Section& section) -> std::unique_ptr<typename Table::NativeT
 }  // namespace
 
 Result<Program> read_package(const std::string& path, bool load_weights) {
-  TW_TRY(const std::vector<Section> sections, read_container(path, load_weights));
+  TW_TRY(std::vector<Section> sections, read_container(path, load_weights));
   if (sections.size() < 2 || sections[0].kind != SectionKind::program || sections[1].kind != SectionKind::debug)
     return fail(ErrorKind::corrupt, path + ": its sections are not program, debug, weights", {{"file", path}});
   const auto main = unpacked<fb::Program>(sections[0]);
@@ -359,8 +359,14 @@ Result<Program> read_package(const std::string& path, bool load_weights) {
   std::size_t next = 2;
   for (ParameterImage& image : program.parameters) {
     if (!program.has_weights) break;
-    while (image.data.size() < image.bytes && next < sections.size())
-      image.data.insert(image.data.end(), sections[next].raw.begin(), sections[next].raw.end()), ++next;
+    for (; image.data.size() < image.bytes && next < sections.size(); ++next) {
+      std::vector<std::byte> block = std::move(sections[next].raw);  // weights are held once
+      if (image.data.empty()) {
+        image.data = std::move(block);
+      } else {
+        image.data.insert(image.data.end(), block.begin(), block.end());
+      }
+    }
     if (image.data.size() != image.bytes)
       return fail(ErrorKind::corrupt,
                   fmt::format("{}: section \"weights\": tile {} has {} of {} bytes", path, image.tile,

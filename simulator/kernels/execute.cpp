@@ -73,7 +73,8 @@ void run_fill(const hw::KernelParams& p, const OperandPointers& operands) {
 
 void run_copy(const hw::KernelParams& p, const OperandPointers& operands) {
   for (std::int64_t run = 0; run < p.rows; ++run)
-    std::memmove(operands[2] + run * p.out_row_stride, operands[3] + run * p.row_stride, static_cast<std::size_t>(p.elements));
+    std::memmove(operands[2] + run * p.out_row_stride, operands[3] + run * p.row_stride,
+                 static_cast<std::size_t>(p.elements));
 }
 
 }  // namespace tw::sim

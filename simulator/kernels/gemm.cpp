@@ -19,8 +19,8 @@ constexpr int columns_per_panel = 16;
 
 // The sum over one inner panel for four rows (fewer at the end) and 16 columns, then scale, add, round.
 template <int rows_at_once, class Round>
-inline __attribute__((always_inline)) void product_of_rows(const PanelProduct& p, std::int64_t row, std::int64_t k_panel,
-                                                           Round round) {
+inline __attribute__((always_inline)) void product_of_rows(const PanelProduct& p, std::int64_t row,
+                                                           std::int64_t k_panel, Round round) {
   float sum[rows_at_once][columns_per_panel] = {};
   const float* a = p.left + (k_panel * p.rows + row) * p.panel;
   const float* b = p.coefficients + k_panel * p.panel * columns_per_panel;
@@ -68,7 +68,8 @@ __attribute__((target("avx2,f16c"))) void product_avx2(const PanelProduct& p) {
       __m256 sum[4][2];
       for (auto& pair : sum) pair[0] = pair[1] = _mm256_setzero_ps();
       for (std::int64_t k = 0; k < p.panel; ++k) {
-        const __m256 low = _mm256_loadu_ps(b + k * columns_per_panel), high = _mm256_loadu_ps(b + k * columns_per_panel + 8);
+        const __m256 low = _mm256_loadu_ps(b + k * columns_per_panel),
+                     high = _mm256_loadu_ps(b + k * columns_per_panel + 8);
         for (int r = 0; r < 4; ++r) {
           const __m256 value = _mm256_broadcast_ss(a + r * p.panel + k);
           sum[r][0] = _mm256_add_ps(sum[r][0], _mm256_mul_ps(value, low));
@@ -92,21 +93,21 @@ __attribute__((target("avx2,f16c"))) void product_avx2(const PanelProduct& p) {
 #endif
 
 // Coefficients of column panel `column_panel` as [inner][16] of F32.
-void load_coefficients(const hw::KernelParams& p, const std::byte* base, std::int64_t column_panel, std::vector<float>& raw,
-                       std::vector<float>& out) {
+void load_coefficients(const hw::KernelParams& p, const std::byte* base, std::int64_t column_panel,
+                       std::vector<float>& raw, std::vector<float>& out) {
   const std::int64_t g = hw::panel_width(p.format), bytes = hw::bytes_of(p.format), inner = p.inner;
   const std::int64_t columns = columns_per_panel;
   switch (p.coefficient_form) {
     case hw::CoefficientForm::panel: {
       decode_block(p.format, base + column_panel * columns * inner * bytes, columns * inner, raw);
       for (std::int64_t k = 0; k < inner; ++k)
-        for (std::int64_t c = 0; c < columns; ++c)
-          out[k * columns + c] = raw[(k / g * columns + c) * g + k % g];
+        for (std::int64_t c = 0; c < columns; ++c) out[k * columns + c] = raw[(k / g * columns + c) * g + k % g];
       return;
     }
     case hw::CoefficientForm::row: {
       for (std::int64_t panel = 0; panel < inner / g; ++panel) {
-        decode_block(p.format, base + (panel * p.coefficient_stride + column_panel * columns) * g * bytes, columns * g, raw);
+        decode_block(p.format, base + (panel * p.coefficient_stride + column_panel * columns) * g * bytes, columns * g,
+                     raw);
         for (std::int64_t k = 0; k < g; ++k)
           for (std::int64_t c = 0; c < columns; ++c) out[(panel * g + k) * columns + c] = raw[c * g + k];
       }
@@ -154,8 +155,8 @@ void run_gemm(const hw::KernelParams& p, const OperandPointers& operands) {
   for (std::int64_t column_panel = 0; column_panel < p.columns / columns_per_panel; ++column_panel) {
     load_coefficients(p, operands[4], column_panel, raw, coefficients);
     std::fill(accumulator.begin(), accumulator.end(), 0.0F);
-    run_product({left.data(), coefficients.data(), accumulator.data(), rows, inner_panels, g, power_of_two(p.scale_exponent),
-                 p.format != hw::NumberFormat::f32});
+    run_product({left.data(), coefficients.data(), accumulator.data(), rows, inner_panels, g,
+                 power_of_two(p.scale_exponent), p.format != hw::NumberFormat::f32});
     encode_block(p.out_format, accumulator, operands[2] + column_panel * out_stride * columns_per_panel * out_bytes);
   }
 }

@@ -39,11 +39,11 @@ class Accounting {
 
  private:
   struct Loop {
-    std::int32_t begin = 0, end = 0;        // stages between, exclusive
-    std::int32_t anchor = -1;               // first exchange stage, by which iterations are told apart
+    std::int32_t begin = 0, end = 0;  // stages between, exclusive
+    std::int32_t anchor = -1;         // first exchange stage, by which iterations are told apart
     std::int64_t iterations = 1, last = -1, cycles = 0;
   };
-  struct Window {                           // of one stage
+  struct Window {  // of one stage
     std::int64_t tile_cycles = 0, busiest = 0;
     std::int32_t tile_executions = 0, executions = 0;
   };
@@ -53,7 +53,7 @@ class Accounting {
   void note_iteration(const Barrier& barrier);
 
   std::vector<Loop> loops_;
-  std::vector<Window> windows_;             // by stage; zero between uses
+  std::vector<Window> windows_;  // by stage; zero between uses
   std::vector<std::int32_t> touched_, touched_by_tile_;
   std::int64_t released_ = 0;
 };

@@ -45,7 +45,9 @@ CheckpointData World::read_checkpoint(const hw::Checkpoint& point, std::int64_t 
       const std::int64_t bytes = layout.block_bytes(r, c), rows = layout.block_rows(r);
       if (bytes == 0) continue;
       std::vector<float> block(static_cast<std::size_t>(rows * layout.block_columns(c)));
-      const std::byte* from = sram_.at(layout.tile_of(r, c).value, point.block_address_bytes[static_cast<std::size_t>(r * layout.column_blocks() + c)]);
+      const std::byte* from =
+          sram_.at(layout.tile_of(r, c).value,
+                   point.block_address_bytes[static_cast<std::size_t>(r * layout.column_blocks() + c)]);
       hw::decode(layout.format, {from, static_cast<std::size_t>(bytes)}, layout.scale_exponent, block);
       for (std::int64_t j = 0; j < layout.block_columns(c); ++j) {
         const std::int64_t column = layout.groups.column_of(layout.column_cuts[c] + j);

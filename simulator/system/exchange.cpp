@@ -53,12 +53,16 @@ const ResolvedPhase& World::phase_of(const std::vector<Participant>& participant
 void World::check_phase(const ResolvedPhase& phase, const std::vector<Participant>& participants) const {
   for (const Move& move : phase.moves) {
     if (overlaps_code(move.target_tile, move.target_address, move.bytes))
-      throw FaultError{FaultKind::out_of_range, fmt::format("words from tile {} are written to {:#x}, over the program", move.source_tile, move.target_address),
+      throw FaultError{FaultKind::out_of_range,
+                       fmt::format("words from tile {} are written to {:#x}, over the program", move.source_tile,
+                                   move.target_address),
                        move.target_tile, participants[move.target_tile].pc, move.write_event};
     if (phase.ordered) continue;  // what is sent may have arrived in this phase: checked as words move
     if (const std::uint32_t hole = sram_.first_unwritten(move.source_tile, move.source_address, move.bytes); hole != 0)
-      throw FaultError{FaultKind::unwritten_read, fmt::format("a send of {} bytes at {:#x}: {:#x} was never written", move.bytes, move.source_address, hole),
-                       move.source_tile, participants[move.source_tile].pc, move.read_event};
+      throw FaultError{
+          FaultKind::unwritten_read,
+          fmt::format("a send of {} bytes at {:#x}: {:#x} was never written", move.bytes, move.source_address, hole),
+          move.source_tile, participants[move.source_tile].pc, move.read_event};
   }
 }
 
@@ -67,7 +71,8 @@ void World::move(const ResolvedPhase& phase) {
   parallel_for(tiles_.size(), [&](std::size_t tile) {
     for (std::uint32_t index = phase.first_move[tile]; index < phase.first_move[tile + 1]; ++index) {
       const Move& move = phase.moves[index];
-      std::memcpy(sram_.at(move.target_tile, move.target_address), sram_.at(move.source_tile, move.source_address), move.bytes);
+      std::memcpy(sram_.at(move.target_tile, move.target_address), sram_.at(move.source_tile, move.source_address),
+                  move.bytes);
       sram_.mark_written(move.target_tile, move.target_address, move.bytes);
     }
   });
@@ -100,8 +105,8 @@ void World::move_in_order(const ResolvedPhase& phase) {
       store_word(move.target_tile, target, flying[action.move][action.word]);
     } else {
       if (sram_.first_unwritten(move.source_tile, source, 4) != 0)
-        throw FaultError{FaultKind::unwritten_read, fmt::format("a send reads {:#x}, which was never written", source), move.source_tile,
-                         tiles_[move.source_tile].row_pc, action.event};
+        throw FaultError{FaultKind::unwritten_read, fmt::format("a send reads {:#x}, which was never written", source),
+                         move.source_tile, tiles_[move.source_tile].row_pc, action.event};
       flying[action.move][action.word] = word_at(move.source_tile, source);
     }
   }

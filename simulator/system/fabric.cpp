@@ -46,7 +46,8 @@ class Resolver {
   }
 
  private:
-  [[noreturn]] void fault(FaultKind kind, std::uint32_t tile, std::int32_t event, std::string message, std::uint32_t code_word = 0) const {
+  [[noreturn]] void fault(FaultKind kind, std::uint32_t tile, std::int32_t event, std::string message,
+                          std::uint32_t code_word = 0) const {
     throw FaultError{kind, std::move(message), tile, participants_[tile].pc + code_word * 4, event};
   }
 
@@ -67,12 +68,16 @@ class Resolver {
     std::int32_t busy_until = 0;
     for (const hw::Send& send : participant.row->schedule.sends) {
       if (send.event < busy_until)
-        fault(FaultKind::bus_conflict, tile, send.event, fmt::format("a send at event {} starts before the one that lasts until {} ends", send.event, busy_until), code_word_of(tile, send));
+        fault(FaultKind::bus_conflict, tile, send.event,
+              fmt::format("a send at event {} starts before the one that lasts until {} ends", send.event, busy_until),
+              code_word_of(tile, send));
       busy_until = send.event + send.words;
       phase_.words_out[tile] += send.words;
       const std::uint32_t address = send_address(tile, send);
       if (!machine_.sram.contains(address, static_cast<std::uint32_t>(send.words) * 4))
-        fault(FaultKind::out_of_range, tile, send.event, fmt::format("a send of {} words reads from {:#x}, outside the SRAM", send.words, address), code_word_of(tile, send));
+        fault(FaultKind::out_of_range, tile, send.event,
+              fmt::format("a send of {} words reads from {:#x}, outside the SRAM", send.words, address),
+              code_word_of(tile, send));
     }
   }
 
@@ -84,7 +89,8 @@ class Resolver {
       const hw::SourceControl& control = row.sources[index];
       if (control.source == static_cast<std::uint32_t>(machine_.fabric.neutral_mux)) continue;
       if (control.source >= logical_.size())
-        fault(FaultKind::undriven_bus, tile, control.event, fmt::format("source {} at event {} is no tile", control.source, control.event));
+        fault(FaultKind::undriven_bus, tile, control.event,
+              fmt::format("source {} at event {} is no tile", control.source, control.event));
       const std::int32_t end = index + 1 < row.sources.size() ? row.sources[index + 1].event : row.events;
       listen(tile, self, {control.source}, control.event, end);
     }
@@ -103,7 +109,8 @@ class Resolver {
     std::int32_t heard = begin;
     if (row != nullptr) {
       const auto& sends = row->schedule.sends;
-      auto send = std::upper_bound(sends.begin(), sends.end(), begin - shift, [](std::int32_t event, const hw::Send& s) { return event < s.event; });
+      auto send = std::upper_bound(sends.begin(), sends.end(), begin - shift,
+                                   [](std::int32_t event, const hw::Send& s) { return event < s.event; });
       if (send != sends.begin()) --send;
       for (; send != sends.end() && heard < end; ++send) {
         const std::int32_t from = send->event + shift, to = from + send->words;
@@ -115,12 +122,15 @@ class Resolver {
         }
         const std::int32_t words = std::min(to, end) - heard;
         arrivals_.push_back({heard + hw::write_latency(self, machine_), words, sender,
-                             send_address(sender, *send) + static_cast<std::uint32_t>(heard - from) * 4, heard - shift});
+                             send_address(sender, *send) + static_cast<std::uint32_t>(heard - from) * 4,
+                             heard - shift});
         heard += words;
       }
     }
     if (heard < end)
-      fault(FaultKind::undriven_bus, tile, heard, fmt::format("tile {} is selected from event {} to {}, but {} at event {}", sender, begin, end, other_direction ? "it sends in the other direction" : "its bus is silent", heard));
+      fault(FaultKind::undriven_bus, tile, heard,
+            fmt::format("tile {} is selected from event {} to {}, but {} at event {}", sender, begin, end,
+                        other_direction ? "it sends in the other direction" : "its bus is silent", heard));
   }
 
   // Walks arrivals and pointer controls in time and emits moves.
@@ -137,14 +147,19 @@ class Resolver {
           ++control;
         }
         if (!pointer_set)
-          fault(FaultKind::mistimed_write, tile, arrival.event, fmt::format("words from tile {} arrive at event {} before a write pointer is set", arrival.source_tile, arrival.event));
+          fault(FaultKind::mistimed_write, tile, arrival.event,
+                fmt::format("words from tile {} arrive at event {} before a write pointer is set", arrival.source_tile,
+                            arrival.event));
         std::int32_t words = arrival.words;
         if (control != row.pointers.end()) words = std::min(words, control->event - arrival.event);
         const auto bytes = static_cast<std::uint32_t>(words) * 4;
         const std::int32_t slot = arrival.event - 1;  // control event c is the slot of send event c - 1 (hw/isa/row.h)
         if (!machine_.sram.contains(pointer, bytes))
-          fault(FaultKind::out_of_range, tile, arrival.event, fmt::format("{} words from tile {} are written to {:#x}, outside the SRAM", words, arrival.source_tile, pointer));
-        phase_.moves.push_back({arrival.source_tile, arrival.source_address, tile, pointer, bytes, arrival.read_event, slot});
+          fault(FaultKind::out_of_range, tile, arrival.event,
+                fmt::format("{} words from tile {} are written to {:#x}, outside the SRAM", words, arrival.source_tile,
+                            pointer));
+        phase_.moves.push_back(
+            {arrival.source_tile, arrival.source_address, tile, pointer, bytes, arrival.read_event, slot});
         writes_.push_back({slot, slot + words, pointer, bytes});
         phase_.words_in[tile] += words;
         pointer += bytes;
@@ -161,18 +176,24 @@ class Resolver {
     const hw::SramMap& sram = machine_.sram;
     const Participant& participant = participants_[tile];
     const int fetch_first = sram.element_of(participant.pc);
-    const int fetch_last = sram.element_of(std::min(participant.pc + participant.row->words * 4 + sram.fetch_ahead_bytes, sram.end() - 1));
+    const int fetch_last =
+        sram.element_of(std::min(participant.pc + participant.row->words * 4 + sram.fetch_ahead_bytes, sram.end() - 1));
     const auto fetched = [&](const Access& access) {
-      return sram.element_of(access.address) <= fetch_last && sram.element_of(access.address + access.bytes - 1) >= fetch_first;
+      return sram.element_of(access.address) <= fetch_last &&
+             sram.element_of(access.address + access.bytes - 1) >= fetch_first;
     };
     for (const Access& access : writes_)
       if (fetched(access))
-        fault(FaultKind::element_conflict, tile, access.begin, fmt::format("words are written to {:#x} while the row is fetched from the same element", access.address));
+        fault(FaultKind::element_conflict, tile, access.begin,
+              fmt::format("words are written to {:#x} while the row is fetched from the same element", access.address));
     std::size_t at = 0;
     for (const hw::Send& send : row.sends) {
-      const Access access{send.event, send.event + send.words, send_address(tile, send), static_cast<std::uint32_t>(send.words) * 4};
+      const Access access{send.event, send.event + send.words, send_address(tile, send),
+                          static_cast<std::uint32_t>(send.words) * 4};
       if (fetched(access))
-        fault(FaultKind::element_conflict, tile, send.event, fmt::format("a send reads {:#x} while the row is fetched from the same element", access.address), code_word_of(tile, send));
+        fault(FaultKind::element_conflict, tile, send.event,
+              fmt::format("a send reads {:#x} while the row is fetched from the same element", access.address),
+              code_word_of(tile, send));
       while (at < writes_.size() && writes_[at].end <= access.begin) ++at;
       for (std::size_t other = at; other < writes_.size() && writes_[other].begin < access.end; ++other)
         check_pair(tile, access, writes_[other]);
@@ -186,7 +207,8 @@ class Resolver {
     for (const Access& access : writes_) longest = std::max(longest, access.bytes);
     for (const hw::Send& send : row.sends) {
       const std::uint32_t first = send_address(tile, send), last = first + static_cast<std::uint32_t>(send.words) * 4;
-      auto at = std::lower_bound(writes_.begin(), writes_.end(), first > longest ? first - longest : 0, [](const Access& a, std::uint32_t address) { return a.address < address; });
+      auto at = std::lower_bound(writes_.begin(), writes_.end(), first > longest ? first - longest : 0,
+                                 [](const Access& a, std::uint32_t address) { return a.address < address; });
       for (; at != writes_.end() && at->address < last; ++at)
         if (at->address + at->bytes > first) return true;
     }
@@ -199,12 +221,15 @@ class Resolver {
     const std::int32_t begin = std::max(read.begin, written.begin), end = std::min(read.end, written.end);
     const auto elements = [&](const Access& access) {
       const std::uint32_t first = access.address + static_cast<std::uint32_t>(begin - access.begin) * 4;
-      return std::pair{sram.element_of(first), sram.element_of(first + static_cast<std::uint32_t>(end - begin) * 4 - 1)};
+      return std::pair{sram.element_of(first),
+                       sram.element_of(first + static_cast<std::uint32_t>(end - begin) * 4 - 1)};
     };
     const auto [read_first, read_last] = elements(read);
     const auto [write_first, write_last] = elements(written);
     if (read_first <= write_last && write_first <= read_last)
-      fault(FaultKind::element_conflict, tile, begin, fmt::format("at event {} SRAM element {} is read by a send and written by a reception", begin, std::max(read_first, write_first)));
+      fault(FaultKind::element_conflict, tile, begin,
+            fmt::format("at event {} SRAM element {} is read by a send and written by a reception", begin,
+                        std::max(read_first, write_first)));
   }
 
   std::span<const Participant> participants_;

@@ -14,7 +14,7 @@ struct Participant {
   const hw::DecodedRow* row = nullptr;
   std::uint32_t outgoing_base = 0;  // bytes
   std::uint32_t incoming_base = 0;
-  std::uint32_t pc = 0;             // of the row's first word
+  std::uint32_t pc = 0;  // of the row's first word
 };
 
 // Bytes that move in a phase.
@@ -22,14 +22,14 @@ struct Move {
   std::uint32_t source_tile = 0, source_address = 0;
   std::uint32_t target_tile = 0, target_address = 0;
   std::uint32_t bytes = 0;
-  std::int32_t read_event = 0, write_event = 0;   // slot of the first word; the others follow one a slot
+  std::int32_t read_event = 0, write_event = 0;  // slot of the first word; the others follow one a slot
 };
 
 struct ResolvedPhase {
-  std::vector<Move> moves;                  // grouped by target tile
-  std::vector<std::uint32_t> first_move;    // by tile, one more at the end
-  std::vector<std::int32_t> words_in, words_out;   // by tile
-  bool ordered = false;                     // some memory is sent and received into: words must move in order of events
+  std::vector<Move> moves;                        // grouped by target tile
+  std::vector<std::uint32_t> first_move;          // by tile, one more at the end
+  std::vector<std::int32_t> words_in, words_out;  // by tile
+  bool ordered = false;  // some memory is sent and received into: words must move in order of events
 };
 
 // Throws FaultError: bus_conflict, undriven_bus, mistimed_write, element_conflict, out_of_range.

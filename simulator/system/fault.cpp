@@ -6,7 +6,8 @@ namespace tw::sim {
 const std::vector<FaultInfo>& fault_table() {
   static const std::vector<FaultInfo> table{
       {FaultKind::unwritten_read, "unwritten_read", "bytes are read that nothing has written",
-       "a producer is missing or writes elsewhere; look at the buffers of this tile with \"tilewright inspect --memory\""},
+       "a producer is missing or writes elsewhere; look at the buffers of this tile with \"tilewright inspect "
+       "--memory\""},
       {FaultKind::out_of_range, "out_of_range", "an address lies outside the tile's SRAM",
        "the package is damaged or was placed for another machine; compile it again"},
       {FaultKind::bus_conflict, "bus_conflict", "a tile starts a send while its bus still carries another",

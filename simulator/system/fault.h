@@ -8,8 +8,18 @@
 namespace tw::sim {
 
 enum class FaultKind : std::uint8_t {
-  unwritten_read, out_of_range, bus_conflict, undriven_bus, mistimed_write, unaligned, element_conflict,
-  unknown_instruction, unknown_kernel, deadlock, host_protocol, runaway,
+  unwritten_read,
+  out_of_range,
+  bus_conflict,
+  undriven_bus,
+  mistimed_write,
+  unaligned,
+  element_conflict,
+  unknown_instruction,
+  unknown_kernel,
+  deadlock,
+  host_protocol,
+  runaway,
 };
 
 struct FaultInfo {

@@ -18,7 +18,7 @@ constexpr std::uint32_t granule_bytes = 64, page_bytes = 4096, tile_unit_bytes =
 
 struct Packet {
   bool incoming = false, is_long = false, last = false;
-  std::uint32_t tile_units = 0;     // 32-byte units in the host window
+  std::uint32_t tile_units = 0;  // 32-byte units in the host window
   std::uint64_t host_offset = 0;
   std::uint32_t bytes = 0;
 };
@@ -40,7 +40,11 @@ Packet parse(std::uint32_t word0, std::uint32_t word1) {
 class HostStreamReader {
  public:
   HostStreamReader(const hw::Program& program, std::uint32_t tile, const TileState& state)
-      : program_(program), tile_(tile), state_(state), stream_(state.stream), physical_(hw::physical_of({tile}, program.machine)) {}
+      : program_(program),
+        tile_(tile),
+        state_(state),
+        stream_(state.stream),
+        physical_(hw::physical_of({tile}, program.machine)) {}
 
   bool next(Packet& packet) {
     if (at_ == stream_.words.size()) return check_end();
@@ -49,7 +53,8 @@ class HostStreamReader {
     if ((word0 & outgoing) == 0) fault(fmt::format("host packet header {:#010x} is of no known kind", word0));
     const std::uint32_t route = (physical_.value >> 1 << route_shift) + ((physical_.value & 1) << 15);
     if ((word0 & route_mask) != route || word1 >> 31 != (physical_.value & 1))
-      fault(fmt::format("host packet header {:#010x} {:#010x} carries the route of another tile, {:#x} is right", word0, word1, route));
+      fault(fmt::format("host packet header {:#010x} {:#010x} carries the route of another tile, {:#x} is right", word0,
+                        word1, route));
     packet = parse(word0, word1);
     check(packet);
     at_ += 2;
@@ -63,11 +68,14 @@ class HostStreamReader {
     return std::span(stream_.words).subspan(at_ - words, words);
   }
 
-  [[noreturn]] void fault(std::string message) const { throw FaultError{FaultKind::host_protocol, std::move(message), tile_, piece_at(at_).pc}; }
+  [[noreturn]] void fault(std::string message) const {
+    throw FaultError{FaultKind::host_protocol, std::move(message), tile_, piece_at(at_).pc};
+  }
 
  private:
   const HostStream::Piece& piece_at(std::size_t word) const {
-    auto after = std::upper_bound(stream_.pieces.begin(), stream_.pieces.end(), word, [](std::size_t at, const HostStream::Piece& piece) { return at < piece.first_word; });
+    auto after = std::upper_bound(stream_.pieces.begin(), stream_.pieces.end(), word,
+                                  [](std::size_t at, const HostStream::Piece& piece) { return at < piece.first_word; });
     return *std::prev(after);
   }
 
@@ -75,13 +83,16 @@ class HostStreamReader {
   // payloads is closed by a zero-byte request.
   void check(const Packet& packet) {
     const std::int64_t cycle = piece_at(at_).cycle + static_cast<std::int64_t>(at_ - piece_at(at_).first_word);
-    if (packet.incoming && state_.incoming_mux != static_cast<std::uint32_t>(program_.machine.fabric.host_mux) + (physical_.value & column_mask))
+    if (packet.incoming && state_.incoming_mux != static_cast<std::uint32_t>(program_.machine.fabric.host_mux) +
+                                                      (physical_.value & column_mask))
       fault(fmt::format("INCOMING_MUX is {:#x}, not the host's for this tile's column", state_.incoming_mux));
     if (ended_) fault("a packet follows the last one of its stream");
     if (sends_ && spacing_from_ + program_.machine.host.packet_spacing_cycles > cycle)
-      fault(fmt::format("a packet starts {} cycles after an outgoing one, {} are needed", cycle - spacing_from_, program_.machine.host.packet_spacing_cycles));
+      fault(fmt::format("a packet starts {} cycles after an outgoing one, {} are needed", cycle - spacing_from_,
+                        program_.machine.host.packet_spacing_cycles));
     ended_ = packet.incoming && packet.last;
-    if (packet.incoming && packet.bytes == 0 && !sends_) fault("a request of no bytes, and no outgoing packets to close");
+    if (packet.incoming && packet.bytes == 0 && !sends_)
+      fault("a request of no bytes, and no outgoing packets to close");
     if (packet.incoming && packet.bytes != 0 && sends_) fault("a request within a stream of outgoing packets");
     if (packet.incoming) {
       requests_ = true;
@@ -89,15 +100,17 @@ class HostStreamReader {
     }
     if (requests_) fault("an outgoing packet within a stream of requests");
     if (packet.bytes == 0) fault("an outgoing packet of no bytes");
-    if (packet.bytes > longest_outgoing_bytes) fault(fmt::format("an outgoing packet of {} bytes, {} are allowed", packet.bytes, longest_outgoing_bytes));
+    if (packet.bytes > longest_outgoing_bytes)
+      fault(fmt::format("an outgoing packet of {} bytes, {} are allowed", packet.bytes, longest_outgoing_bytes));
     sends_ = true;
     spacing_from_ = cycle;
   }
 
   bool check_end() const {
     if (!stream_.words.empty() && !ended_) {
-      throw FaultError{FaultKind::host_protocol, sends_ ? "outgoing packets without a closing request" : "no request carries the last bits", tile_,
-                       stream_.pieces.back().pc};
+      throw FaultError{FaultKind::host_protocol,
+                       sends_ ? "outgoing packets without a closing request" : "no request carries the last bits",
+                       tile_, stream_.pieces.back().pc};
     }
     return false;
   }
@@ -120,15 +133,22 @@ std::int64_t World::deliver(std::uint32_t tile) {
   std::int64_t bytes = 0;
   for (Packet packet; reader.next(packet); bytes += packet.bytes) {
     if (packet.bytes == 0) continue;  // closes a tile-to-host stream
-    if (packet.host_offset % page_bytes + packet.bytes > page_bytes) reader.fault(fmt::format("a host transfer of {} bytes at {:#x} crosses a page", packet.bytes, packet.host_offset));
+    if (packet.host_offset % page_bytes + packet.bytes > page_bytes)
+      reader.fault(
+          fmt::format("a host transfer of {} bytes at {:#x} crosses a page", packet.bytes, packet.host_offset));
     std::byte* host = nullptr;
     for (const hw::Binding& binding : program_.bindings)
-      if (binding.input == packet.incoming && packet.host_offset >= binding.host_base && packet.host_offset + packet.bytes <= binding.host_base + binding.bytes)
+      if (binding.input == packet.incoming && packet.host_offset >= binding.host_base &&
+          packet.host_offset + packet.bytes <= binding.host_base + binding.bytes)
         host = host_[binding.name].data() + (packet.host_offset - binding.host_base);
-    if (host == nullptr) reader.fault(fmt::format("a host transfer of {} bytes at {:#x} leaves the buffers of this program", packet.bytes, packet.host_offset));
+    if (host == nullptr)
+      reader.fault(fmt::format("a host transfer of {} bytes at {:#x} leaves the buffers of this program", packet.bytes,
+                               packet.host_offset));
     if (packet.incoming) {
       const std::uint32_t offset = packet.tile_units * tile_unit_bytes;
-      if (offset + packet.bytes > sram.host_window_incoming_bytes) reader.fault(fmt::format("an incoming packet of {} bytes at offset {:#x} leaves the host window", packet.bytes, offset));
+      if (offset + packet.bytes > sram.host_window_incoming_bytes)
+        reader.fault(
+            fmt::format("an incoming packet of {} bytes at offset {:#x} leaves the host window", packet.bytes, offset));
       const std::uint32_t address = sram.host_window_base_bytes + offset;
       if (std::byte* to = sram_.at(tile, address)) std::memcpy(to, host, packet.bytes);
       sram_.mark_written(tile, address, packet.bytes);
@@ -151,7 +171,8 @@ std::int64_t World::host_phase(std::int64_t latest) {
     stream = HostStream{};
   }
   const hw::HostTiming& host = program_.machine.host;
-  const auto link = static_cast<std::int64_t>(static_cast<double>(bytes) / host.bytes_per_second * program_.machine.clock_hz);
+  const auto link =
+      static_cast<std::int64_t>(static_cast<double>(bytes) / host.bytes_per_second * program_.machine.clock_hz);
   return latest + host.sync_cycles + (streams > 0 ? host.command_dispatch_cycles : 0) + link;
 }
 

@@ -101,7 +101,9 @@ class Interpreter {
       case hw::Opcode::st32: store(i); break;
       case hw::Opcode::sans: state_.inactive = i.immediate == 0; break;
       case hw::Opcode::trap:
-        if (i.immediate != 0) fault(FaultKind::unknown_instruction, fmt::format("trap {} is not modelled; trap 0 ends the program", i.immediate));
+        if (i.immediate != 0)
+          fault(FaultKind::unknown_instruction,
+                fmt::format("trap {} is not modelled; trap 0 ends the program", i.immediate));
         charge(cycles);
         state_.resumed_stage = state_.stage;
         state_.waiting = Waiting::done;
@@ -116,7 +118,8 @@ class Interpreter {
           return;
         }
         if (world_.code_from(tile_, address).empty())
-          fault(FaultKind::unknown_kernel, fmt::format("a call to {:#x}, where neither a kernel nor code lies", address));
+          fault(FaultKind::unknown_kernel,
+                fmt::format("a call to {:#x}, where neither a kernel nor code lies", address));
         set(i.d, next);
         state_.pc = address;
         return;
@@ -131,12 +134,12 @@ class Interpreter {
         cycles = i.count;
         break;
       case hw::Opcode::sendoff:
-        if (!state_.in_host_phase || state_.stream.words.empty()) fault(FaultKind::unknown_instruction, "there is no send to continue");
+        if (!state_.in_host_phase || state_.stream.words.empty())
+          fault(FaultKind::unknown_instruction, "there is no send to continue");
         host_send(host_stream_end_ + static_cast<std::uint32_t>(i.delta) * 4, i.count);
         cycles = i.count;
         break;
-      default:
-        fault(FaultKind::unknown_instruction, fmt::format("the word {:#010x} is not executable here", code[0]));
+      default: fault(FaultKind::unknown_instruction, fmt::format("the word {:#010x} is not executable here", code[0]));
     }
     charge(cycles);
     state_.pc = target;
@@ -160,14 +163,16 @@ class Interpreter {
   }
 
   void check_access(std::uint32_t address, std::int64_t bytes, const char* what) const {
-    if (address % 4 != 0) fault(FaultKind::unaligned, fmt::format("{} at {:#x}, which is not a multiple of 4", what, address));
+    if (address % 4 != 0)
+      fault(FaultKind::unaligned, fmt::format("{} at {:#x}, which is not a multiple of 4", what, address));
     if (bytes < 0 || !world_.program_.machine.sram.contains(address, static_cast<std::uint32_t>(bytes)))
       fault(FaultKind::out_of_range, fmt::format("{} of {} bytes at {:#x} leaves the SRAM", what, bytes, address));
   }
 
   void check_written(std::uint32_t address, std::int64_t bytes, const std::string& what) const {
     if (const std::uint32_t hole = world_.sram_.first_unwritten(tile_, address, bytes); hole != 0)
-      fault(FaultKind::unwritten_read, fmt::format("{} of {} bytes at {:#x}: {:#x} was never written", what, bytes, address, hole));
+      fault(FaultKind::unwritten_read,
+            fmt::format("{} of {} bytes at {:#x}: {:#x} was never written", what, bytes, address, hole));
   }
 
   void load(const hw::Instruction& i) {
@@ -181,7 +186,8 @@ class Interpreter {
   void store(const hw::Instruction& i) {
     const std::uint32_t address = memory_address(i);
     check_access(address, 4, "a store");
-    if (world_.overlaps_code(tile_, address, 4)) fault(FaultKind::out_of_range, fmt::format("a store at {:#x}, over the program", address));
+    if (world_.overlaps_code(tile_, address, 4))
+      fault(FaultKind::out_of_range, fmt::format("a store at {:#x}, over the program", address));
     world_.run_queued(tile_);
     world_.store_word(tile_, address, state_.m[i.d]);
   }
@@ -212,9 +218,12 @@ class Interpreter {
 
   void check_row(const hw::DecodedRow& row) const {
     for (const hw::Send& send : row.schedule.sends)
-      if ((send.sctl & 4) != 0) fault(FaultKind::unknown_instruction, fmt::format("64-bit items at event {} are not modelled", send.event));
+      if ((send.sctl & 4) != 0)
+        fault(FaultKind::unknown_instruction, fmt::format("64-bit items at event {} are not modelled", send.event));
     for (const hw::SourceControl& control : row.schedule.sources)
-      if (control.pair) fault(FaultKind::unknown_instruction, fmt::format("the pair's source selection at event {} is not modelled", control.event));
+      if (control.pair)
+        fault(FaultKind::unknown_instruction,
+              fmt::format("the pair's source selection at event {} is not modelled", control.event));
   }
 
   void call_kernel(std::int32_t kernel) {
@@ -223,15 +232,22 @@ class Interpreter {
     const hw::SramMap& sram = world_.program_.machine.sram;
     for (const hw::Operand& operand : world_.kernel_operands_[kernel]) {
       const std::uint32_t address = state_.m[operand.register_number];
-      if (operand.bytes < 0 || operand.bytes > sram.capacity_bytes() || !sram.contains(address, static_cast<std::uint32_t>(operand.bytes)))
-        fault(FaultKind::out_of_range, fmt::format("{}: operand \"{}\" of {} bytes at {:#x} leaves the SRAM", hw::describe(params), operand.name, operand.bytes, address));
+      if (operand.bytes < 0 || operand.bytes > sram.capacity_bytes() ||
+          !sram.contains(address, static_cast<std::uint32_t>(operand.bytes)))
+        fault(FaultKind::out_of_range, fmt::format("{}: operand \"{}\" of {} bytes at {:#x} leaves the SRAM",
+                                                   hw::describe(params), operand.name, operand.bytes, address));
       if (address % static_cast<std::uint32_t>(operand.alignment_bytes) != 0)
-        fault(FaultKind::unaligned, fmt::format("{}: operand \"{}\" at {:#x} must be a multiple of {} bytes", hw::describe(params), operand.name, address, operand.alignment_bytes));
+        fault(FaultKind::unaligned, fmt::format("{}: operand \"{}\" at {:#x} must be a multiple of {} bytes",
+                                                hw::describe(params), operand.name, address, operand.alignment_bytes));
       if (operand.region1_required && sram.region_of(address) != 1)
-        fault(FaultKind::element_conflict, fmt::format("{}: operand \"{}\" at {:#x} must lie in region 1", hw::describe(params), operand.name, address));
+        fault(FaultKind::element_conflict, fmt::format("{}: operand \"{}\" at {:#x} must lie in region 1",
+                                                       hw::describe(params), operand.name, address));
       if (operand.written && world_.overlaps_code(tile_, address, operand.bytes))
-        fault(FaultKind::out_of_range, fmt::format("{}: operand \"{}\" of {} bytes at {:#x} is written over the program", hw::describe(params), operand.name, operand.bytes, address));
-      if (!operand.written) check_written(address, operand.bytes, fmt::format("{}: operand \"{}\"", hw::describe(params), operand.name));
+        fault(FaultKind::out_of_range,
+              fmt::format("{}: operand \"{}\" of {} bytes at {:#x} is written over the program", hw::describe(params),
+                          operand.name, operand.bytes, address));
+      if (!operand.written)
+        check_written(address, operand.bytes, fmt::format("{}: operand \"{}\"", hw::describe(params), operand.name));
       call.operands[operand.register_number] = world_.sram_.at(tile_, address);
     }
     check_separation(params, kernel);
@@ -252,7 +268,8 @@ class Interpreter {
         const int a0 = sram.element_of(at), a1 = sram.element_of(at + static_cast<std::uint32_t>(a.bytes) - 1);
         const int b0 = sram.element_of(bt), b1 = sram.element_of(bt + static_cast<std::uint32_t>(b.bytes) - 1);
         if (a0 <= b1 && b0 <= a1)
-          fault(FaultKind::element_conflict, fmt::format("{}: operands \"{}\" and \"{}\" share SRAM element {}", hw::describe(params), a.name, b.name, std::max(a0, b0)));
+          fault(FaultKind::element_conflict, fmt::format("{}: operands \"{}\" and \"{}\" share SRAM element {}",
+                                                         hw::describe(params), a.name, b.name, std::max(a0, b0)));
       }
     }
   }

@@ -17,7 +17,8 @@ namespace {
 class TileModule : public sc_core::sc_module {
  public:
   SC_HAS_PROCESS(TileModule);
-  TileModule(sc_core::sc_module_name name, std::uint32_t tile, sc_core::sc_event& wake, sc_core::sc_event& arrived, World*& world)
+  TileModule(sc_core::sc_module_name name, std::uint32_t tile, sc_core::sc_event& wake, sc_core::sc_event& arrived,
+             World*& world)
       : sc_core::sc_module(name), tile_(tile), wake_(wake), arrived_(arrived), world_(world) {
     SC_METHOD(activate);
     sensitive << wake_;
@@ -115,13 +116,17 @@ Result<std::unique_ptr<Simulation>> Simulation::create(const hw::Program& progra
   constexpr int family_tiles = 1536;
   Elaborated& modules = Elaborated::instance(std::max(family_tiles, program.machine.tiles));
   if (program.machine.tiles > static_cast<int>(modules.tiles.size()))
-    return fail(ErrorKind::unsupported, "a machine of " + std::to_string(program.machine.tiles) + " tiles after one of " +
-                                            std::to_string(modules.tiles.size()) + " in the same process", {}, "simulate the larger machine first");
-  if (modules.in_use) return fail(ErrorKind::unsupported, "another simulation is alive in this process", {}, "end it first");
+    return fail(ErrorKind::unsupported,
+                "a machine of " + std::to_string(program.machine.tiles) + " tiles after one of " +
+                    std::to_string(modules.tiles.size()) + " in the same process",
+                {}, "simulate the larger machine first");
+  if (modules.in_use)
+    return fail(ErrorKind::unsupported, "another simulation is alive in this process", {}, "end it first");
   auto state = std::make_unique<State>(program, options);
   if (!state->world.has_memory())
-    return fail(ErrorKind::device, "the host has no address space for the memory of " + std::to_string(program.machine.tiles) + " tiles", {},
-                "simulate with --timing, which needs none, or a smaller machine");
+    return fail(ErrorKind::device,
+                "the host has no address space for the memory of " + std::to_string(program.machine.tiles) + " tiles",
+                {}, "simulate with --timing, which needs none, or a smaller machine");
   state->modules = &modules;
   modules.in_use = true;
   return std::unique_ptr<Simulation>(new Simulation(std::move(state)));

@@ -23,7 +23,8 @@ std::uint64_t mask(std::uint32_t from, std::uint32_t to) {
 Sram::Sram(const hw::SramMap& map, int tiles, bool with_payload, bool checked) : map_(map) {
   if (with_payload) {
     mapped_bytes_ = std::size_t{map.capacity_bytes()} * static_cast<std::size_t>(tiles);
-    void* mapping = ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* mapping =
+        ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapping != MAP_FAILED) payload_ = static_cast<std::byte*>(mapping);
   }
   if (checked) {
@@ -54,7 +55,8 @@ std::uint32_t Sram::first_unwritten(std::uint32_t tile, std::uint32_t address, s
     const std::uint64_t wanted = mask(bit % bits, std::min(last - bit / bits * bits, bits));
     const std::uint64_t missing = wanted & ~words[bit / bits];
     if (missing != 0)
-      return map_.base_bytes + (bit / bits * bits + static_cast<std::uint32_t>(std::countr_zero(missing))) * bytes_per_bit;
+      return map_.base_bytes +
+             (bit / bits * bits + static_cast<std::uint32_t>(std::countr_zero(missing))) * bytes_per_bit;
   }
   return 0;
 }

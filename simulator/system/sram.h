@@ -17,7 +17,8 @@ class Sram {
 
   // Host pointer to a byte of a tile; the caller has checked the range. Null in timing-only mode.
   std::byte* at(std::uint32_t tile, std::uint32_t address) {
-    return payload_ == nullptr ? nullptr : payload_ + std::size_t{tile} * map_.capacity_bytes() + (address - map_.base_bytes);
+    return payload_ == nullptr ? nullptr
+                               : payload_ + std::size_t{tile} * map_.capacity_bytes() + (address - map_.base_bytes);
   }
   bool mapped() const { return payload_ != nullptr; }
   // Remembers what is written now (the loaded program); forget() goes back to it, before another run.
@@ -31,8 +32,8 @@ class Sram {
   hw::SramMap map_;
   std::size_t mapped_bytes_ = 0;
   std::byte* payload_ = nullptr;
-  std::size_t words_per_tile_ = 0;            // of 64 bits
-  std::vector<std::uint64_t> written_;        // a bit per 4 bytes
+  std::size_t words_per_tile_ = 0;      // of 64 bits
+  std::vector<std::uint64_t> written_;  // a bit per 4 bytes
   std::vector<std::uint64_t> remembered_;
 };
 

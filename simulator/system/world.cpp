@@ -22,10 +22,15 @@ const char* name_of(Waiting waiting) {
 }
 
 World::World(const hw::Program& program, const Options& options)
-    : program_(program), options_(options),
+    : program_(program),
+      options_(options),
       sram_(program.machine.sram, program.machine.tiles, !options.timing_only, options.checked && !options.timing_only),
-      stored_(static_cast<std::size_t>(program.machine.tiles)), tiles_(stored_.size()), entries_(tiles_.size()),
-      code_stage_(tiles_.size()), rows_(tiles_.size()), accounting_(program) {
+      stored_(static_cast<std::size_t>(program.machine.tiles)),
+      tiles_(stored_.size()),
+      entries_(tiles_.size()),
+      code_stage_(tiles_.size()),
+      rows_(tiles_.size()),
+      accounting_(program) {
   if (!has_memory()) return;
   for (const hw::KernelParams& params : program.kernels) {
     kernel_operands_.push_back(hw::operands(params));
@@ -33,10 +38,12 @@ World::World(const hw::Program& program, const Options& options)
   }
   for (std::size_t tile = 0; tile < tiles_.size(); ++tile) {
     const hw::TileProgram& code = program.tiles[tile];
-    for (const hw::KernelEntry& entry : code.entries) entries_[tile][entry.address_bytes] = static_cast<std::int32_t>(entry.kernel);
+    for (const hw::KernelEntry& entry : code.entries)
+      entries_[tile][entry.address_bytes] = static_cast<std::int32_t>(entry.kernel);
     code_stage_[tile].assign(code.code.size(), 0);
     for (const hw::CodeOrigin& origin : code.origins)
-      for (std::size_t word = origin.first_word; word < std::min<std::size_t>(origin.first_word + origin.words, code.code.size()); ++word)
+      for (std::size_t word = origin.first_word;
+           word < std::min<std::size_t>(origin.first_word + origin.words, code.code.size()); ++word)
         code_stage_[tile][word] = static_cast<std::int32_t>(origin.stage.value);
   }
   load_memory();
@@ -51,7 +58,8 @@ void World::load_memory() {
   parallel_for(tiles_.size(), [&](std::size_t tile) {
     const hw::TileProgram& code = program_.tiles[tile];
     load(static_cast<std::uint32_t>(tile), code.code_address_bytes, std::as_bytes(std::span(code.code)));
-    for (const hw::Segment& segment : code.segments) load(static_cast<std::uint32_t>(tile), segment.address_bytes, segment.bytes);
+    for (const hw::Segment& segment : code.segments)
+      load(static_cast<std::uint32_t>(tile), segment.address_bytes, segment.bytes);
   });
   if (options_.timing_only) return;
   for (const hw::ParameterImage& image : program_.parameters) load(image.tile, image.address_bytes, image.data);
@@ -125,7 +133,8 @@ const hw::DecodedRow* World::row_at(std::uint32_t tile, std::uint32_t pc) {
   std::unique_ptr<hw::DecodedRow>& row = rows_[tile][pc];
   if (row == nullptr) {
     Result<hw::DecodedRow> decoded = hw::decode_row(code_from(tile, pc));
-    if (!decoded) throw FaultError{FaultKind::unknown_instruction, "exchange row: " + decoded.error().message, tile, pc};
+    if (!decoded)
+      throw FaultError{FaultKind::unknown_instruction, "exchange row: " + decoded.error().message, tile, pc};
     row = std::make_unique<hw::DecodedRow>(*std::move(decoded));
   }
   return row.get();
@@ -160,7 +169,9 @@ std::int64_t World::resolve_barrier() {
     if (critical < 0 || tiles_[tile].cycle > tiles_[critical].cycle) critical = static_cast<std::int64_t>(tile);
   }
   const Waiting waiting = tiles_[0].waiting;
-  Barrier barrier{.latest = tiles_[critical].cycle, .critical = static_cast<std::uint32_t>(critical), .stage = tiles_[critical].stage,
+  Barrier barrier{.latest = tiles_[critical].cycle,
+                  .critical = static_cast<std::uint32_t>(critical),
+                  .stage = tiles_[critical].stage,
                   .host = waiting == Waiting::host_begin || waiting == Waiting::host_end};
   run_queued();
   try {
@@ -229,7 +240,8 @@ void World::record_deadlock() {
   std::uint32_t suspect = 0;
   std::size_t fewest = tiles_.size() + 1;
   for (const auto& [waiting, group] : groups) {
-    message += fmt::format("{}{} tiles (first: {}) wait for {}", message.empty() ? "" : "; ", group.first, group.second, name_of(waiting));
+    message += fmt::format("{}{} tiles (first: {}) wait for {}", message.empty() ? "" : "; ", group.first, group.second,
+                           name_of(waiting));
     if (group.first < fewest) {
       fewest = group.first;
       suspect = group.second;

@@ -47,18 +47,18 @@ struct TileState {
   std::array<std::uint32_t, 16> m{};
   std::uint32_t pc = 0;
   std::uint32_t outgoing_base = 0, incoming_base = 0, incoming_mux = 0;
-  std::int64_t cycle = 0;               // local time: ahead of SystemC's between barriers
+  std::int64_t cycle = 0;  // local time: ahead of SystemC's between barriers
   Waiting waiting = Waiting::nothing;
   bool in_host_phase = false;
   bool inactive = false;                // sans 0: not waited for in the coming barrier
   const hw::DecodedRow* row = nullptr;  // the row that runs after the coming barrier
   std::uint32_t row_pc = 0;
-  std::int32_t stage = 0;               // of the instruction being executed
-  std::int32_t turn = 0;                // times that a loop went back to an earlier stage
+  std::int32_t stage = 0;  // of the instruction being executed
+  std::int32_t turn = 0;   // times that a loop went back to an earlier stage
   std::vector<QueuedCall> calls;
   HostStream stream;
-  std::vector<Spent> spent;             // since the last barrier, in order of execution
-  std::int32_t resumed_stage = -1;      // the stage in which the tile waited: it goes on after the barrier
+  std::vector<Spent> spent;         // since the last barrier, in order of execution
+  std::int32_t resumed_stage = -1;  // the stage in which the tile waited: it goes on after the barrier
 };
 
 class World {
@@ -115,19 +115,19 @@ class World {
   const hw::Program& program_;
   Options options_;
   Sram sram_;
-  std::vector<std::unordered_map<std::uint32_t, std::uint32_t>> stored_;     // by tile, timing only: words stored
+  std::vector<std::unordered_map<std::uint32_t, std::uint32_t>> stored_;  // by tile, timing only: words stored
   std::vector<TileState> tiles_;
-  std::vector<std::unordered_map<std::uint32_t, std::int32_t>> entries_;     // by tile: address -> kernel
-  std::vector<std::vector<std::int32_t>> code_stage_;                        // by tile and code word
-  std::vector<std::vector<hw::Operand>> kernel_operands_;                    // by kernel
+  std::vector<std::unordered_map<std::uint32_t, std::int32_t>> entries_;  // by tile: address -> kernel
+  std::vector<std::vector<std::int32_t>> code_stage_;                     // by tile and code word
+  std::vector<std::vector<hw::Operand>> kernel_operands_;                 // by kernel
   std::vector<std::int64_t> kernel_cycles_;
   std::vector<std::unordered_map<std::uint32_t, std::unique_ptr<hw::DecodedRow>>> rows_;  // by tile: pc -> row
   // By the rows' addresses: the phase with the bases that it was last resolved for. Loops move only the bases.
   std::map<std::vector<std::uint32_t>, std::pair<std::vector<std::uint32_t>, ResolvedPhase>> phases_;
-  std::map<std::string, std::vector<std::byte>> host_;                       // staging buffers by binding
+  std::map<std::string, std::vector<std::byte>> host_;  // staging buffers by binding
   Accounting accounting_;
-  std::vector<std::int64_t> iteration_;                                      // by stage: executions so far
-  std::optional<FaultError> earliest_fault_;                                 // of the tiles that ran since the barrier
+  std::vector<std::int64_t> iteration_;       // by stage: executions so far
+  std::optional<FaultError> earliest_fault_;  // of the tiles that ran since the barrier
   RunResult result_;
 };
 

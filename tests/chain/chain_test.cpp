@@ -3,14 +3,14 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "compiler/graph/builder.h"
 #include "compiler/canonical/canonical.h"
+#include "compiler/graph/builder.h"
 #include "compiler/import/import.h"
 #include "compiler/pipeline/compile.h"
+#include "hw/base/file.h"
 #include "hw/program/package.h"
 #include "runtime/session/calibrate.h"
 #include "runtime/session/session.h"
-#include "hw/base/file.h"
 #include "tests/support/support.h"
 
 namespace tw::runtime {
@@ -82,13 +82,14 @@ TEST_P(Chain, AgreesWithBothReferences) {
 }
 
 using compiler::Precision;
-INSTANTIATE_TEST_SUITE_P(Models, Chain,
-                         ::testing::Values(Case{"gemm", "ipu21-64", Precision::f32}, Case{"gemm", "ipu21-64", Precision::f8},
-                                           Case{"mlp", "ipu21-64", Precision::f16}, Case{"mlp", "ipu21", Precision::f8},
-                                           Case{"attention", "ipu21-64", Precision::f32},
-                                           Case{"attention:tokens=50,width=72,heads=2,batch=2", "ipu21-64", Precision::f16},
-                                           Case{"encoder", "ipu21-64", Precision::f32}, Case{"encoder", "ipu21-64", Precision::f8},
-                                           Case{"encoder:layers=3,tokens=17,width=96,heads=4,mlp=200", "ipu21", Precision::f8}));
+INSTANTIATE_TEST_SUITE_P(
+    Models, Chain,
+    ::testing::Values(Case{"gemm", "ipu21-64", Precision::f32}, Case{"gemm", "ipu21-64", Precision::f8},
+                      Case{"mlp", "ipu21-64", Precision::f16}, Case{"mlp", "ipu21", Precision::f8},
+                      Case{"attention", "ipu21-64", Precision::f32},
+                      Case{"attention:tokens=50,width=72,heads=2,batch=2", "ipu21-64", Precision::f16},
+                      Case{"encoder", "ipu21-64", Precision::f32}, Case{"encoder", "ipu21-64", Precision::f8},
+                      Case{"encoder:layers=3,tokens=17,width=96,heads=4,mlp=200", "ipu21", Precision::f8}));
 
 // A random graph of a few operations on a small tensor: elementwise, views that move elements, products, reductions.
 compiler::Graph random_graph(const std::vector<int>& choices, std::int64_t rows, std::int64_t columns) {

@@ -16,7 +16,8 @@ const hw::Machine& ipu21() {
 }
 
 TEST(MatmulCost, QkvOn5x72x4) {
-  const MatmulProblem problem{.rows = 729, .inner = 1152, .columns = 3456, .format = hw::NumberFormat::f143, .source_rows = 18};
+  const MatmulProblem problem{
+      .rows = 729, .inner = 1152, .columns = 3456, .format = hw::NumberFormat::f143, .source_rows = 18};
   const MatmulBlock block = matmul_block(problem, {5, 72, 4}, ReduceSplit::rows);
 
   EXPECT_EQ(block.rows, 146);
@@ -29,7 +30,8 @@ TEST(MatmulCost, QkvOn5x72x4) {
 }
 
 TEST(MatmulCost, OneInnerGroupNeedsNoReduction) {
-  const MatmulProblem problem{.rows = 64, .inner = 128, .columns = 96, .format = hw::NumberFormat::f16, .source_rows = 8};
+  const MatmulProblem problem{
+      .rows = 64, .inner = 128, .columns = 96, .format = hw::NumberFormat::f16, .source_rows = 8};
 
   EXPECT_EQ(matmul_cost(problem, {1, 6, 1}, ReduceSplit::rows, ipu21()).compute_cycles, 294 + 8 * 1 * (4 * 64 + 160));
   EXPECT_EQ(matmul_cost(problem, {1, 6, 1}, ReduceSplit::rows, ipu21()).phases, 1);  // the left operand only
@@ -39,7 +41,8 @@ TEST(MatmulCost, OneInnerGroupNeedsNoReduction) {
 RC_GTEST_PROP(MatmulBlock, IsTheLargestOfAllBlocks, ()) {
   const auto rows = *rc::gen::inRange<std::int64_t>(1, 60), panels = *rc::gen::inRange<std::int64_t>(1, 12),
              units = *rc::gen::inRange<std::int64_t>(1, 12);
-  const MatmulProblem problem{.rows = rows, .inner = 32 * panels, .columns = 16 * units, .format = hw::NumberFormat::f143};
+  const MatmulProblem problem{
+      .rows = rows, .inner = 32 * panels, .columns = 16 * units, .format = hw::NumberFormat::f143};
   const Grid grid{static_cast<std::int32_t>(*rc::gen::inRange<std::int64_t>(1, rows + 1)),
                   static_cast<std::int32_t>(*rc::gen::inRange<std::int64_t>(1, units + 1)),
                   static_cast<std::int32_t>(*rc::gen::inRange<std::int64_t>(1, panels + 1))};
@@ -47,9 +50,11 @@ RC_GTEST_PROP(MatmulBlock, IsTheLargestOfAllBlocks, ()) {
   for (int r = 0; r < grid.rows; ++r)
     most_rows = std::max(most_rows, balanced_cut(r + 1, rows, grid.rows) - balanced_cut(r, rows, grid.rows));
   for (int c = 0; c < grid.columns; ++c)
-    most_columns = std::max(most_columns, 16 * (balanced_cut(c + 1, units, grid.columns) - balanced_cut(c, units, grid.columns)));
+    most_columns =
+        std::max(most_columns, 16 * (balanced_cut(c + 1, units, grid.columns) - balanced_cut(c, units, grid.columns)));
   for (int k = 0; k < grid.inner; ++k)
-    most_inner = std::max(most_inner, 32 * (balanced_cut(k + 1, panels, grid.inner) - balanced_cut(k, panels, grid.inner)));
+    most_inner =
+        std::max(most_inner, 32 * (balanced_cut(k + 1, panels, grid.inner) - balanced_cut(k, panels, grid.inner)));
 
   const MatmulBlock block = matmul_block(problem, grid, ReduceSplit::rows);
 

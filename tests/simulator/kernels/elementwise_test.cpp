@@ -62,13 +62,16 @@ TEST(Gelu, both_forms_are_near_the_exact_function) {
       p.elements = 400;
       p.gelu_tanh = tanh_form;
       Call call(p);
-      for (int i = 0; i < p.elements; ++i) encode_one(format, static_cast<float>(i - 200) / 20.0F, call.at(3, i * hw::bytes_of(format)));
+      for (int i = 0; i < p.elements; ++i)
+        encode_one(format, static_cast<float>(i - 200) / 20.0F, call.at(3, i * hw::bytes_of(format)));
       call.run();
       for (int i = 0; i < p.elements; ++i) {
         const double x = decode_one(format, call.at(3, i * hw::bytes_of(format)));
         const double exact = 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
         // The tanh form differs from the exact one by at most 5e-4; F16 has 11 bits.
-        EXPECT_NEAR(decode_one(format, call.at(2, i * hw::bytes_of(format))), exact, (tanh_form ? 1e-3 : 1e-6) + (format == NumberFormat::f16 ? std::fabs(exact) / 1024 : 0.0)) << x;
+        EXPECT_NEAR(decode_one(format, call.at(2, i * hw::bytes_of(format))), exact,
+                    (tanh_form ? 1e-3 : 1e-6) + (format == NumberFormat::f16 ? std::fabs(exact) / 1024 : 0.0))
+            << x;
       }
     }
 }
@@ -76,11 +79,16 @@ TEST(Gelu, both_forms_are_near_the_exact_function) {
 TEST(Unary, every_function_and_its_pads) {
   using F = hw::UnaryFunction;
   const std::vector<std::pair<F, float (*)(float)>> functions{
-      {F::relu, [](float x) { return x > 0 ? x : 0.0F; }}, {F::tanh, [](float x) { return std::tanh(x); }},
-      {F::sigmoid, [](float x) { return 1.0F / (1.0F + std::exp(-x)); }}, {F::exp, [](float x) { return std::exp(x); }},
-      {F::sqrt, [](float x) { return std::sqrt(x); }}, {F::erf, [](float x) { return std::erf(x); }},
-      {F::negate, [](float x) { return -x; }}, {F::absolute, [](float x) { return std::fabs(x); }},
-      {F::reciprocal, [](float x) { return 1.0F / x; }}, {F::log, [](float x) { return std::log(x); }},
+      {F::relu, [](float x) { return x > 0 ? x : 0.0F; }},
+      {F::tanh, [](float x) { return std::tanh(x); }},
+      {F::sigmoid, [](float x) { return 1.0F / (1.0F + std::exp(-x)); }},
+      {F::exp, [](float x) { return std::exp(x); }},
+      {F::sqrt, [](float x) { return std::sqrt(x); }},
+      {F::erf, [](float x) { return std::erf(x); }},
+      {F::negate, [](float x) { return -x; }},
+      {F::absolute, [](float x) { return std::fabs(x); }},
+      {F::reciprocal, [](float x) { return 1.0F / x; }},
+      {F::log, [](float x) { return std::log(x); }},
       {F::identity, [](float x) { return x; }}};
   for (const auto& [function, expected] : functions) {
     hw::KernelParams p = block(hw::KernelKind::unary, NumberFormat::f16, 5, 21);
@@ -90,7 +98,8 @@ TEST(Unary, every_function_and_its_pads) {
     call.run();
     for (int i = 0; i < p.rows; ++i)
       for (int j = 0; j < p.columns; ++j)
-        EXPECT_TRUE(same(call.get(2, p.format, p.out_row_stride, i, j), rounded(p.format, expected(call.get(3, p.format, p.row_stride, i, j)))))
+        EXPECT_TRUE(same(call.get(2, p.format, p.out_row_stride, i, j),
+                         rounded(p.format, expected(call.get(3, p.format, p.row_stride, i, j)))))
             << static_cast<int>(function);
     expect_zero_pads(call, p, p.format, p.columns);
   }
@@ -99,9 +108,12 @@ TEST(Unary, every_function_and_its_pads) {
 TEST(Binary, every_function_in_three_forms) {
   using F = hw::BinaryFunction;
   const std::vector<std::pair<F, float (*)(float, float)>> functions{
-      {F::add, [](float a, float b) { return a + b; }}, {F::subtract, [](float a, float b) { return a - b; }},
-      {F::multiply, [](float a, float b) { return a * b; }}, {F::divide, [](float a, float b) { return a / b; }},
-      {F::power, [](float a, float b) { return std::pow(a, b); }}, {F::maximum, [](float a, float b) { return std::max(a, b); }},
+      {F::add, [](float a, float b) { return a + b; }},
+      {F::subtract, [](float a, float b) { return a - b; }},
+      {F::multiply, [](float a, float b) { return a * b; }},
+      {F::divide, [](float a, float b) { return a / b; }},
+      {F::power, [](float a, float b) { return std::pow(a, b); }},
+      {F::maximum, [](float a, float b) { return std::max(a, b); }},
       {F::minimum, [](float a, float b) { return std::min(a, b); }}};
   for (const auto& [function, expected] : functions)
     for (int form = 0; form < 3; ++form) {
@@ -118,7 +130,8 @@ TEST(Binary, every_function_in_three_forms) {
         for (int j = 0; j < p.columns; ++j) {
           const float a = call.get(3, p.format, p.row_stride, i, j);
           const float b = p.has_scalar ? p.scalar : call.get(4, p.format, p.row_stride, i, j);
-          EXPECT_TRUE(same(call.get(2, p.format, p.out_row_stride, i, j), rounded(p.format, p.scalar_first ? expected(b, a) : expected(a, b))))
+          EXPECT_TRUE(same(call.get(2, p.format, p.out_row_stride, i, j),
+                           rounded(p.format, p.scalar_first ? expected(b, a) : expected(a, b))))
               << static_cast<int>(function) << " form " << form;
         }
       expect_zero_pads(call, p, p.format, p.columns);
@@ -126,7 +139,8 @@ TEST(Binary, every_function_in_three_forms) {
 }
 
 RC_GTEST_PROP(Cast, rescales_and_changes_the_panels, ()) {
-  hw::KernelParams p = block(hw::KernelKind::cast, NumberFormat::f16, *rc::gen::inRange(1, 7), *rc::gen::inRange(1, 70));
+  hw::KernelParams p =
+      block(hw::KernelKind::cast, NumberFormat::f16, *rc::gen::inRange(1, 7), *rc::gen::inRange(1, 70));
   p.out_format = NumberFormat::f143;
   if (*rc::gen::arbitrary<bool>()) std::swap(p.format, p.out_format);
   p.scale_exponent = *rc::gen::inRange(-6, 4);
@@ -153,7 +167,8 @@ TEST(Fill, zeroes_runs_and_nothing_between) {
   p.row_stride = 40;
   Call call(p);
   call.run();
-  for (int byte = 0; byte < 2 * 40 + 16; ++byte) EXPECT_EQ(*call.at(2, byte), byte % 40 < 16 ? std::byte{0} : std::byte{0xcd}) << byte;
+  for (int byte = 0; byte < 2 * 40 + 16; ++byte)
+    EXPECT_EQ(*call.at(2, byte), byte % 40 < 16 ? std::byte{0} : std::byte{0xcd}) << byte;
 }
 
 TEST(Copy, moves_runs_between_strides) {

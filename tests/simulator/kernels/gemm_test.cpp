@@ -49,11 +49,13 @@ void expect_product(const hw::KernelParams& p, float deviation = 1.0F) {
       float accumulator = 0;
       for (int first = 0; first < p.inner; first += g) {
         float sum = 0;
-        for (int k = first; k < first + g; ++k) sum += call.get(3, p.format, p.row_stride, i, k) * coefficient(call, p, k, c);
+        for (int k = first; k < first + g; ++k)
+          sum += call.get(3, p.format, p.row_stride, i, k) * coefficient(call, p, k, c);
         accumulator += sum * std::ldexp(1.0F, p.scale_exponent);
         if (p.format != NumberFormat::f32) accumulator = hw::f16_to_f32(hw::f32_to_f16(accumulator));
       }
-      ASSERT_TRUE(same(call.get(2, p.out_format, p.out_row_stride, i, c), accumulator)) << hw::describe(p) << " row " << i << " column " << c;
+      ASSERT_TRUE(same(call.get(2, p.out_format, p.out_row_stride, i, c), accumulator))
+          << hw::describe(p) << " row " << i << " column " << c;
     }
 }
 
@@ -61,7 +63,8 @@ RC_GTEST_PROP(Gemm, equals_the_scalar_loop, ()) {
   const auto format = *rc::gen::element(NumberFormat::f143, NumberFormat::f16, NumberFormat::f32);
   auto form = *rc::gen::element(CoefficientForm::panel, CoefficientForm::row, CoefficientForm::block);
   if (form == CoefficientForm::block && hw::is_f8(format)) form = CoefficientForm::row;
-  hw::KernelParams p = gemm(format, form, *rc::gen::inRange(1, 14), *rc::gen::inRange(1, 4) * hw::panel_width(format), *rc::gen::inRange(1, 4) * 16);
+  hw::KernelParams p = gemm(format, form, *rc::gen::inRange(1, 14), *rc::gen::inRange(1, 4) * hw::panel_width(format),
+                            *rc::gen::inRange(1, 4) * 16);
   p.row_stride += *rc::gen::inRange(0, 3);
   p.out_row_stride += *rc::gen::inRange(0, 3);
   p.coefficient_stride += *rc::gen::inRange(0, 3) * (form == CoefficientForm::row ? 16 : 1);
@@ -69,7 +72,9 @@ RC_GTEST_PROP(Gemm, equals_the_scalar_loop, ()) {
   expect_product(p);
 }
 
-TEST(Gemm, overflows_to_infinity_in_f16) { expect_product(gemm(NumberFormat::f16, CoefficientForm::panel, 5, 32, 16), 300.0F); }
+TEST(Gemm, overflows_to_infinity_in_f16) {
+  expect_product(gemm(NumberFormat::f16, CoefficientForm::panel, 5, 32, 16), 300.0F);
+}
 
 TEST(Gemm, nan_of_f8_reaches_every_product_of_its_row) {
   const hw::KernelParams p = gemm(NumberFormat::f143, CoefficientForm::panel, 3, 64, 16);
@@ -87,11 +92,13 @@ TEST(Gemm, nan_of_f8_reaches_every_product_of_its_row) {
 // What runs here by the processor's features, and what runs where it has none.
 RC_GTEST_PROP(Gemm, is_equal_on_every_instruction_set, ()) {
   const std::int64_t rows = *rc::gen::inRange(1, 20), panels = *rc::gen::inRange(1, 4), g = *rc::gen::element(16, 32);
-  std::vector<float> left(static_cast<std::size_t>(rows * panels * g)), coefficients(static_cast<std::size_t>(panels * g * 16));
+  std::vector<float> left(static_cast<std::size_t>(rows * panels * g)),
+      coefficients(static_cast<std::size_t>(panels * g * 16));
   fill_normal(*rc::gen::inRange<std::uint64_t>(0, 100), 0, 0.0F, 20.0F, left);
   fill_normal(*rc::gen::inRange<std::uint64_t>(0, 100), 0, 0.0F, 20.0F, coefficients);
   std::vector<float> fast(static_cast<std::size_t>(rows * 16), 1.0F), portable = fast;
-  sim::PanelProduct product{left.data(), coefficients.data(), fast.data(), rows, panels, g, 0.5F, *rc::gen::arbitrary<bool>()};
+  sim::PanelProduct product{left.data(), coefficients.data(),        fast.data(), rows, panels, g,
+                            0.5F,        *rc::gen::arbitrary<bool>()};
   sim::run_product(product);
   product.accumulator = portable.data();
   sim::run_product_portable(product);

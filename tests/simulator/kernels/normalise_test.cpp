@@ -48,7 +48,9 @@ RC_GTEST_PROP(LayerNorm, parts_make_the_whole, ()) {
   const int groups = *rc::gen::inRange<int>(1, static_cast<int>(ceil_div(columns, unit)) + 1);
   std::vector<float> x(static_cast<std::size_t>(rows * columns));
   fill_normal(*rc::gen::inRange<std::uint64_t>(0, 100), 0, 3.0F, 2.0F, x);
-  const auto cut = [&](int g) { return std::min<int>(columns, unit * static_cast<int>(balanced_cut(g, ceil_div(columns, unit), groups))); };
+  const auto cut = [&](int g) {
+    return std::min<int>(columns, unit * static_cast<int>(balanced_cut(g, ceil_div(columns, unit), groups)));
+  };
   std::vector<std::pair<float, float>> statistics;
   for (int g = 0; g < groups; ++g) {
     Call call(block(hw::KernelKind::layer_norm_statistics, NumberFormat::f32, rows, cut(g + 1) - cut(g)));
@@ -68,7 +70,8 @@ RC_GTEST_PROP(LayerNorm, parts_make_the_whole, ()) {
     Call call(p);
     call.fill(5, p.format);
     call.fill(6, p.format);
-    for (std::size_t index = 0; index < statistics.size(); ++index) call.set_pair(4, static_cast<std::int64_t>(index), statistics[index].first, statistics[index].second);
+    for (std::size_t index = 0; index < statistics.size(); ++index)
+      call.set_pair(4, static_cast<std::int64_t>(index), statistics[index].first, statistics[index].second);
     for (int i = 0; i < rows; ++i)
       for (int j = 0; j < p.columns; ++j) call.set(3, p.format, rows, i, j, x[i * columns + cut(g) + j]);
     call.run();
@@ -79,7 +82,9 @@ RC_GTEST_PROP(LayerNorm, parts_make_the_whole, ()) {
       for (int j = 0; j < columns; ++j) variance += (x[i * columns + j] - mean) * (x[i * columns + j] - mean);
       variance /= columns;
       for (int j = 0; j < p.columns; ++j) {
-        const double expected = (x[i * columns + cut(g) + j] - mean) / std::sqrt(variance + 1e-5) * decode_one(p.format, call.at(5, j * 4)) + decode_one(p.format, call.at(6, j * 4));
+        const double expected = (x[i * columns + cut(g) + j] - mean) / std::sqrt(variance + 1e-5) *
+                                    decode_one(p.format, call.at(5, j * 4)) +
+                                decode_one(p.format, call.at(6, j * 4));
         RC_ASSERT(std::fabs(call.get(2, p.format, rows, i, j) - expected) < 1e-3 * (1 + std::fabs(expected)));
       }
     }
@@ -119,7 +124,9 @@ TEST(AttentionSoftmax, masks_what_lies_in_the_future) {
     for (int j = 0; j < p.columns; ++j)
       if (allowed(j)) maximum = std::max(maximum, call.get(3, p.format, p.row_stride, i, j) * p.scale);
     for (int j = 0; j < p.columns; ++j) {
-      const float expected = allowed(j) ? rounded(p.format, std::exp(call.get(3, p.format, p.row_stride, i, j) * p.scale - maximum)) : 0.0F;
+      const float expected =
+          allowed(j) ? rounded(p.format, std::exp(call.get(3, p.format, p.row_stride, i, j) * p.scale - maximum))
+                     : 0.0F;
       EXPECT_TRUE(same(call.get(2, p.format, p.row_stride, i, j), expected)) << i << ", " << j;
       sum += expected;
     }
@@ -132,7 +139,8 @@ TEST(AttentionSoftmax, masks_what_lies_in_the_future) {
 
 // Softmax of split keys and the product with values, merged: the attention over all keys.
 RC_GTEST_PROP(AttentionMerge, parts_make_the_whole, ()) {
-  const int rows = *rc::gen::inRange(1, 5), width = *rc::gen::inRange(1, 20), parts = *rc::gen::inRange(1, 5), own = *rc::gen::inRange(0, parts);
+  const int rows = *rc::gen::inRange(1, 5), width = *rc::gen::inRange(1, 20), parts = *rc::gen::inRange(1, 5),
+            own = *rc::gen::inRange(0, parts);
   hw::KernelParams p = block(hw::KernelKind::attention_merge, NumberFormat::f32, rows, width);
   p.partials = parts;
   p.group = own;
@@ -142,7 +150,8 @@ RC_GTEST_PROP(AttentionMerge, parts_make_the_whole, ()) {
   for (int part = 0; part < parts; ++part)
     for (int i = 0; i < rows; ++i) {
       const bool none = part > 0 && (part + i) % 3 == 0;
-      call.set_pair(5, part * rows + i, none ? -infinity : static_cast<float>(part - i), none ? 0.0F : 1.0F + static_cast<float>(part));
+      call.set_pair(5, part * rows + i, none ? -infinity : static_cast<float>(part - i),
+                    none ? 0.0F : 1.0F + static_cast<float>(part));
     }
   call.run();
   const std::int64_t block_bytes = rows * round_up(width, 16) * 4;
@@ -153,8 +162,9 @@ RC_GTEST_PROP(AttentionMerge, parts_make_the_whole, ()) {
       for (int part = 0; part < parts; ++part) {
         const auto [local, local_sum] = call.pair(5, part * rows + i);
         if (local_sum == 0) continue;
-        const std::byte* from = part == own ? call.element(3, p.format, rows, i, j)
-                                            : call.element(4, p.format, rows, i, j) + (part < own ? part : part - 1) * block_bytes;
+        const std::byte* from =
+            part == own ? call.element(3, p.format, rows, i, j)
+                        : call.element(4, p.format, rows, i, j) + (part < own ? part : part - 1) * block_bytes;
         sum += std::exp(local - maximum) * local_sum;
         total += std::exp(local - maximum) * decode_one(p.format, from);
       }
@@ -175,7 +185,9 @@ TEST(RowReduce, sum_mean_and_maximum) {
         sum += call.get(3, p.format, p.row_stride, i, j);
         maximum = std::max(maximum, call.get(3, p.format, p.row_stride, i, j));
       }
-      const float expected = reduction == hw::RowReduction::sum ? sum : reduction == hw::RowReduction::mean ? sum / 19.0F : maximum;
+      const float expected = reduction == hw::RowReduction::sum    ? sum
+                             : reduction == hw::RowReduction::mean ? sum / 19.0F
+                                                                   : maximum;
       EXPECT_TRUE(same(call.get(2, p.format, p.out_row_stride, i, 0), rounded(p.format, expected)));
       for (int j = 1; j < 16; ++j) EXPECT_EQ(call.get(2, p.format, p.out_row_stride, i, j), 0.0F);
     }

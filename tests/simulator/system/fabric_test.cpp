@@ -1,4 +1,5 @@
-// tests/simulator/system/fabric_test.cpp: interval algebra against a fabric that is walked slot by slot and word by word.
+// tests/simulator/system/fabric_test.cpp: interval algebra against a fabric that is walked slot by slot and word by
+// word.
 #include "simulator/system/fabric.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +47,8 @@ class SlowFabric {
       for (int word = 0; word < send.words; ++word) {
         const std::uint32_t address = outgoing_base + (send.address_words + static_cast<std::uint32_t>(word)) * 4;
         if (!machine_.sram.contains(address, 4)) outcome_.faults.insert(sim::FaultKind::out_of_range);
-        if (!bus_[tile].emplace(send.event + word, Driven{address, send.sctl}).second) outcome_.faults.insert(sim::FaultKind::bus_conflict);
+        if (!bus_[tile].emplace(send.event + word, Driven{address, send.sctl}).second)
+          outcome_.faults.insert(sim::FaultKind::bus_conflict);
       }
   }
 
@@ -68,7 +70,8 @@ class SlowFabric {
         outcome_.faults.insert(sim::FaultKind::undriven_bus);
         continue;
       }
-      for (; next_pointer < row.pointers.size() && row.pointers[next_pointer].event <= event + latency; ++next_pointer) {
+      for (; next_pointer < row.pointers.size() && row.pointers[next_pointer].event <= event + latency;
+           ++next_pointer) {
         pointer = incoming_base + row.pointers[next_pointer].pointer_words * 4;
         pointer_set = true;
       }
@@ -83,7 +86,9 @@ class SlowFabric {
 
   void check_elements(std::uint32_t tile, const std::map<std::int32_t, std::uint32_t>& written) {
     const int fetched = machine_.sram.element_of(row_pc);
-    const auto element = [&](std::uint32_t address) { return machine_.sram.contains(address, 4) ? machine_.sram.element_of(address) : -1; };
+    const auto element = [&](std::uint32_t address) {
+      return machine_.sram.contains(address, 4) ? machine_.sram.element_of(address) : -1;
+    };
     for (const auto& [slot, address] : written) {
       const auto read = bus_[tile].find(slot);
       const bool both = read != bus_[tile].end() && element(read->second.address) == element(address);
@@ -119,7 +124,8 @@ Fast resolve(const Rows& rows) {
     fast.ordered = phase.ordered;
     for (const sim::Move& move : phase.moves)
       for (std::uint32_t byte = 0; byte < move.bytes; byte += 4)
-        fast.words.push_back({{move.target_tile, move.target_address + byte}, {move.source_tile, move.source_address + byte}});
+        fast.words.push_back(
+            {{move.target_tile, move.target_address + byte}, {move.source_tile, move.source_address + byte}});
     return fast;
   } catch (const sim::FaultError& error) {
     return {.fault = error.kind};
@@ -137,7 +143,8 @@ Rows random_rows() {
     message.to = *rc::gen::inRange<std::uint32_t>(0, 6) * 11;
     message.words = *rc::gen::inRange(1, 12);
     message.from_address = *rc::gen::element(region1, data) + *rc::gen::inRange<std::uint32_t>(0, 64) * 4;
-    message.to_address = *rc::gen::element(region1 + 0x8000U, region1, 0xa0000U) + *rc::gen::inRange<std::uint32_t>(0, 64) * 4;
+    message.to_address =
+        *rc::gen::element(region1 + 0x8000U, region1, 0xa0000U) + *rc::gen::inRange<std::uint32_t>(0, 64) * 4;
     std::int32_t& from = free_from[message.from];
     std::int32_t& to = free_from[message.to];
     message.event = std::max(from, to) + 130 + *rc::gen::inRange(0, 4);
@@ -153,7 +160,8 @@ Rows random_rows() {
     if (!row.pointers.empty()) row.pointers[0].event += *rc::gen::inRange(-3, 4);
     if (!row.sources.empty()) row.sources[0].event += *rc::gen::inRange(-1, 2);
     if (!row.pointers.empty() && *rc::gen::inRange(0, 3) == 0) row.pointers.erase(row.pointers.begin());
-    if (!row.sends.empty() && *rc::gen::inRange(0, 3) == 0) row.sends[0].address_words = *rc::gen::element(code_address / 4, 0xe7ffcU / 4);
+    if (!row.sends.empty() && *rc::gen::inRange(0, 3) == 0)
+      row.sends[0].address_words = *rc::gen::element(code_address / 4, 0xe7ffcU / 4);
   }
   return rows;
 }

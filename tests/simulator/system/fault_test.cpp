@@ -137,7 +137,8 @@ TEST(Fault, undriven_bus) {
   EXPECT_EQ(fault.tile, 9);
 
   std::map<std::uint32_t, hw::RowSchedule> other;
-  const int direction = hw::direction(hw::physical_of({suspect}, small_machine()), hw::physical_of({9}, small_machine()));
+  const int direction =
+      hw::direction(hw::physical_of({suspect}, small_machine()), hw::physical_of({9}, small_machine()));
   add(other, {suspect, 9, 4, data, region1}, static_cast<std::uint8_t>(3 - direction));
   HandMade away;
   away.segment(suspect, data, {1, 2, 3, 4});
@@ -201,8 +202,10 @@ TEST(Fault, element_conflict_in_a_row) {
 }
 
 TEST(Fault, unknown_instruction) {
-  const std::vector<hw::Instruction> instructions{{.opcode = Opcode::sync, .immediate = 7}, {.opcode = Opcode::trap, .immediate = 15},
-                                                  {.opcode = Opcode::delay, .count = 4}, {.opcode = Opcode::send, .count = 1, .address = data / 4, .sctl = 3}};
+  const std::vector<hw::Instruction> instructions{{.opcode = Opcode::sync, .immediate = 7},
+                                                  {.opcode = Opcode::trap, .immediate = 15},
+                                                  {.opcode = Opcode::delay, .count = 4},
+                                                  {.opcode = Opcode::send, .count = 1, .address = data / 4, .sctl = 3}};
   for (const hw::Instruction& instruction : instructions) {
     HandMade made;
     made.tiles[suspect].emit(instruction);
@@ -248,7 +251,8 @@ TEST(Fault, runaway) {
 // One field of a good exchange damaged at a time.
 TEST(Fault, host_protocol) {
   using Packets = std::vector<HandMade::Packet>;
-  const auto fault_kind = [](bool input, const std::function<void(Packets&)>& damage, int spacing = 18, std::uint32_t bytes = 100) {
+  const auto fault_kind = [](bool input, const std::function<void(Packets&)>& damage, int spacing = 18,
+                             std::uint32_t bytes = 100) {
     HandMade made;
     made.binding("x", input, bytes, 4096);
     made.segment(suspect, data, std::vector<std::uint32_t>(bytes / 4, 3));
@@ -262,17 +266,19 @@ TEST(Fault, host_protocol) {
   EXPECT_EQ(fault_kind(true, [](Packets&) {}), "none");
   EXPECT_EQ(fault_kind(false, [](Packets&) {}), "none");
   const std::string bad = "host_protocol";
-  EXPECT_EQ(fault_kind(true, [](Packets& p) { p[0].word0 &= 0x7fffffff; }), bad);         // no kind
-  EXPECT_EQ(fault_kind(true, [](Packets& p) { p[0].word0 ^= 1 << 17; }), bad);            // another tile's route
-  EXPECT_EQ(fault_kind(true, [](Packets& p) { p[0].word1 ^= 0x80000000; }), bad);         // route bit
-  EXPECT_EQ(fault_kind(true, [](Packets& p) { p[0].word0 |= 0x0c000000; }), bad);         // last, but more follow
-  EXPECT_EQ(fault_kind(true, [](Packets& p) { p[1].word0 &= ~0x0c000000U; }), bad);       // never the last
-  EXPECT_EQ(fault_kind(true, [](Packets& p) { p[1].word0 |= 0x1ff; }), bad);              // leaves the window
-  EXPECT_EQ(fault_kind(true, [](Packets& p) { p[1].word1 += 16; }), bad);                 // leaves the buffer
-  EXPECT_EQ(fault_kind(false, [](Packets& p) { p.pop_back(); }), bad);                    // not closed
-  EXPECT_EQ(fault_kind(false, [](Packets& p) { p[1].payload_bytes -= 4; }), bad);         // payload too short
-  EXPECT_EQ(fault_kind(false, [](Packets&) {}, 0, 20), bad);                              // too close in time
-  EXPECT_EQ(fault_kind(false, [](Packets& p) { p[0].word1 += 4; }), bad);                 // 320 bytes, 256 are allowed
+  EXPECT_EQ(fault_kind(true, [](Packets& p) { p[0].word0 &= 0x7fffffff; }), bad);    // no kind
+  EXPECT_EQ(fault_kind(true, [](Packets& p) { p[0].word0 ^= 1 << 17; }), bad);       // another tile's route
+  EXPECT_EQ(fault_kind(true, [](Packets& p) { p[0].word1 ^= 0x80000000; }), bad);    // route bit
+  EXPECT_EQ(fault_kind(true, [](Packets& p) { p[0].word0 |= 0x0c000000; }), bad);    // last, but more follow
+  EXPECT_EQ(fault_kind(true, [](Packets& p) { p[1].word0 &= ~0x0c000000U; }), bad);  // never the last
+  EXPECT_EQ(fault_kind(true, [](Packets& p) { p[1].word0 |= 0x1ff; }), bad);         // leaves the window
+  EXPECT_EQ(fault_kind(true, [](Packets& p) { p[1].word1 += 16; }), bad);            // leaves the buffer
+  EXPECT_EQ(fault_kind(false, [](Packets& p) { p.pop_back(); }), bad);               // not closed
+  EXPECT_EQ(fault_kind(false, [](Packets& p) { p[1].payload_bytes -= 4; }), bad);    // payload too short
+  EXPECT_EQ(fault_kind(
+                false, [](Packets&) {}, 0, 20),
+            bad);                                                          // too close in time
+  EXPECT_EQ(fault_kind(false, [](Packets& p) { p[0].word1 += 4; }), bad);  // 320 bytes, 256 are allowed
 }
 
 TEST(Fault, host_protocol_of_the_selection) {

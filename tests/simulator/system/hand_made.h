@@ -23,11 +23,11 @@ inline const hw::Machine& small_machine() {
   return machine;
 }
 
-inline constexpr std::uint32_t code_address = 0x4c800;     // element 0
-inline constexpr std::uint32_t kernel_address = 0x4c100;   // entries lie before the program
-inline constexpr std::uint32_t window = 0x50000;           // host window
-inline constexpr std::uint32_t data = 0x5c000;             // element 4
-inline constexpr std::uint32_t headers = 0x60000;          // element 5: packet headers
+inline constexpr std::uint32_t code_address = 0x4c800;    // element 0
+inline constexpr std::uint32_t kernel_address = 0x4c100;  // entries lie before the program
+inline constexpr std::uint32_t window = 0x50000;          // host window
+inline constexpr std::uint32_t data = 0x5c000;            // element 4
+inline constexpr std::uint32_t headers = 0x60000;         // element 5: packet headers
 inline constexpr std::uint32_t region1 = 0x80000;
 
 // One tile's program under construction. Rows are placed behind the code; their calls are patched.
@@ -43,12 +43,20 @@ class Code {
     stages.push_back(stage);
     return *this;
   }
-  Code& setzi(int d, std::uint32_t value) { return emit({.opcode = Opcode::setzi, .d = d, .immediate = static_cast<std::int32_t>(value)}); }
+  Code& setzi(int d, std::uint32_t value) {
+    return emit({.opcode = Opcode::setzi, .d = d, .immediate = static_cast<std::int32_t>(value)});
+  }
   Code& put(int csr, int s) { return emit({.opcode = Opcode::put, .s = s, .immediate = csr}); }
   Code& sync(int zone) { return emit({.opcode = Opcode::sync, .immediate = zone}); }
-  Code& call(std::uint32_t address) { return emit({.opcode = Opcode::call, .d = 10, .immediate = static_cast<std::int32_t>(address)}); }
-  Code& load(int d, int s, int offset = 0) { return emit({.opcode = Opcode::ld32, .d = d, .s = s, .x = 15, .immediate = offset}); }
-  Code& store(int d, int s, int offset = 0) { return emit({.opcode = Opcode::st32, .d = d, .s = s, .x = 15, .immediate = offset}); }
+  Code& call(std::uint32_t address) {
+    return emit({.opcode = Opcode::call, .d = 10, .immediate = static_cast<std::int32_t>(address)});
+  }
+  Code& load(int d, int s, int offset = 0) {
+    return emit({.opcode = Opcode::ld32, .d = d, .s = s, .x = 15, .immediate = offset});
+  }
+  Code& store(int d, int s, int offset = 0) {
+    return emit({.opcode = Opcode::st32, .d = d, .s = s, .x = 15, .immediate = offset});
+  }
   Code& trap() { return emit({.opcode = Opcode::trap, .immediate = 0}); }
   std::uint32_t here() const { return code_address + static_cast<std::uint32_t>(words.size()) * 4; }
   // Store of a constant of up to 20 bits.
@@ -70,7 +78,8 @@ class HandMade {
 
   // From here on, code of all tiles belongs to a new stage.
   std::int32_t stage(hw::StageKind kind, const std::string& operation, std::int32_t iterations = 1) {
-    program.stages.push_back({.kind = kind, .operation = operation, .what = operation + " stage", .iterations = iterations});
+    program.stages.push_back(
+        {.kind = kind, .operation = operation, .what = operation + " stage", .iterations = iterations});
     for (Code& code : tiles) code.stage = static_cast<std::int32_t>(program.stages.size()) - 1;
     return static_cast<std::int32_t>(program.stages.size()) - 1;
   }
@@ -112,20 +121,26 @@ class HandMade {
       if (other != tile) tiles[other].sync(15).sync(15);
     const PhysicalTile physical = hw::physical_of({tile}, small_machine());
     Code& code = tiles[tile];
-    code.setzi(9, 0x600 + (physical.value & 0x3d)).put(hw::csr::incoming_mux, 9).put(hw::csr::outgoing_base, 15).sync(15);
+    code.setzi(9, 0x600 + (physical.value & 0x3d))
+        .put(hw::csr::incoming_mux, 9)
+        .put(hw::csr::outgoing_base, 15)
+        .sync(15);
     for (const Packet& packet : packets) {
       const std::uint32_t address = headers + header_bytes_[tile];
       segment(tile, address, {packet.word0, packet.word1});
       header_bytes_[tile] += 8;
       code.emit({.opcode = Opcode::send, .count = 2, .address = address / 4, .sctl = 3});
       const int words = static_cast<int>(packet.payload_bytes / 4);
-      if (words > 0) code.emit({.opcode = Opcode::send, .count = words, .address = packet.payload_address / 4, .sctl = 3});
+      if (words > 0)
+        code.emit({.opcode = Opcode::send, .count = words, .address = packet.payload_address / 4, .sctl = 3});
       if (words + 2 < spacing) code.emit({.opcode = Opcode::delay, .count = spacing - words - 2});
     }
     code.sync(15).setzi(9, 0x640).put(hw::csr::incoming_mux, 9);
   }
-  // The packets that read or write `bytes` (< 64: one short packet, else a long one and a short rest) at a host address.
-  std::vector<Packet> packets(std::uint32_t tile, bool input, std::uint32_t address, std::uint32_t bytes, std::uint64_t host_base) const {
+  // The packets that read or write `bytes` (< 64: one short packet, else a long one and a short rest) at a host
+  // address.
+  std::vector<Packet> packets(std::uint32_t tile, bool input, std::uint32_t address, std::uint32_t bytes,
+                              std::uint64_t host_base) const {
     const std::uint32_t physical = hw::physical_of({tile}, small_machine()).value;
     const std::uint32_t route = (physical >> 1 << 16) + ((physical & 1) << 15), bit = (physical & 1) << 31;
     std::vector<Packet> result;
@@ -135,7 +150,8 @@ class HandMade {
       const std::uint32_t kind = input ? (is_long ? 0xec000200 : 0xcc000200) : (is_long ? 0xa0000000 : 0x80000000);
       Packet packet;
       packet.word0 = kind + route + (input ? (address - window) / 32 : 0);
-      packet.word1 = bit + (static_cast<std::uint32_t>(host_base >> (is_long ? 6 : 2)) << 4) + (is_long ? part / 64 : part / 4);
+      packet.word1 =
+          bit + (static_cast<std::uint32_t>(host_base >> (is_long ? 6 : 2)) << 4) + (is_long ? part / 64 : part / 4);
       if (!input) {
         packet.payload_address = address;
         packet.payload_bytes = part;
@@ -168,7 +184,8 @@ class HandMade {
         const std::uint32_t address = code.here();
         const auto row = hw::encode_row(schedule, address);
         EXPECT_TRUE(row) << (row ? "" : row.error().message);
-        code.words[at] = hw::encode({.opcode = Opcode::call, .d = 10, .immediate = static_cast<std::int32_t>(address)})[0];
+        code.words[at] =
+            hw::encode({.opcode = Opcode::call, .d = 10, .immediate = static_cast<std::int32_t>(address)})[0];
         code.stage = code.stages[at];
         for (const std::uint32_t value : *row) code.word(value);
       }
@@ -199,7 +216,8 @@ struct Message {
 inline void add(std::map<std::uint32_t, hw::RowSchedule>& rows, const Message& message, std::uint8_t sctl = 3) {
   const hw::Machine& machine = small_machine();
   const PhysicalTile source = hw::physical_of({message.from}, machine), target = hw::physical_of({message.to}, machine);
-  const std::int32_t select = message.event + hw::flight_time(source, target) + 1, write = select + hw::write_latency(target, machine);
+  const std::int32_t select = message.event + hw::flight_time(source, target) + 1,
+                     write = select + hw::write_latency(target, machine);
   hw::RowSchedule& sender = rows[message.from];
   sender.sends.push_back({message.event, message.words, message.from_address / 4, sctl});
   sender.events = std::max(sender.events, message.event + message.words);
@@ -210,7 +228,8 @@ inline void add(std::map<std::uint32_t, hw::RowSchedule>& rows, const Message& m
   receiver.events = std::max(receiver.events, write + message.words + machine.fabric.row_tail_cycles);
 }
 
-inline sim::RunResult run(const hw::Program& program, const std::map<std::string, std::vector<std::byte>>& inputs = {}, const sim::Options& options = {}) {
+inline sim::RunResult run(const hw::Program& program, const std::map<std::string, std::vector<std::byte>>& inputs = {},
+                          const sim::Options& options = {}) {
   auto simulation = sim::Simulation::create(program, options);
   EXPECT_TRUE(simulation) << (simulation ? "" : simulation.error().message);
   if (!simulation) return {};

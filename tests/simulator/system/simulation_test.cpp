@@ -13,7 +13,8 @@ namespace tw::test {
 namespace {
 
 // Adds an output of `words` words of one tile, as the program's last stage.
-void output(HandMade& made, std::uint32_t tile, std::uint32_t address, std::uint32_t words, std::uint64_t host_base = 0) {
+void output(HandMade& made, std::uint32_t tile, std::uint32_t address, std::uint32_t words,
+            std::uint64_t host_base = 0) {
   const std::string name = "y" + std::to_string(made.program.bindings.size());
   made.binding(name, false, words * 4, host_base);
   made.stage(hw::StageKind::host_output, name);
@@ -47,7 +48,8 @@ hw::KernelParams runs(hw::KernelKind kind, std::int32_t bytes) {
 }
 
 // Rows of three F16 at `address`, one row block a tile.
-hw::Checkpoint checkpoint(const std::string& operation, std::int32_t stage, std::vector<std::int32_t> row_cuts, std::uint32_t address) {
+hw::Checkpoint checkpoint(const std::string& operation, std::int32_t stage, std::vector<std::int32_t> row_cuts,
+                          std::uint32_t address) {
   hw::Checkpoint point;
   point.operation = operation;
   point.value = operation + ".value";
@@ -78,7 +80,10 @@ TEST(Supervisor, arithmetic_and_control) {
   code.emit({.opcode = Opcode::and_, .d = 3, .s = 2, .immediate = 0x5a5}).store(3, 8, 1);
   code.emit({.opcode = Opcode::shl, .d = 3, .s = 2, .immediate = 12}).store(3, 8, 2);
   code.setzi(15, 77).emit({.opcode = Opcode::add, .d = 3, .s = 15, .immediate = 5}).store(3, 8, 3);
-  code.setzi(4, 0x123).put(hw::csr::outgoing_base, 4).emit({.opcode = Opcode::get, .d = 3, .immediate = hw::csr::outgoing_base}).store(3, 8, 4);
+  code.setzi(4, 0x123)
+      .put(hw::csr::outgoing_base, 4)
+      .emit({.opcode = Opcode::get, .d = 3, .immediate = hw::csr::outgoing_base})
+      .store(3, 8, 4);
   code.load(3, 8, 1).store(3, 8, 5);
   // brz: not taken on 1, taken on 0; what it jumps over would store 9.
   const auto skip = [&](std::uint32_t tested, int offset) {
@@ -223,7 +228,8 @@ TEST(Kernel, is_charged_and_computed_in_order) {
   output(made, 2, data, 8);
   const sim::RunResult result = run(made.finish());
   EXPECT_EQ(words_of(result), std::vector<std::uint32_t>(8, 0x44004400));  // 4.0
-  EXPECT_EQ(result.stages[0].busiest_tile_cycles, 3 * (3 * small_machine().supervisor_cycles + hw::cycles(add_one, small_machine())));
+  EXPECT_EQ(result.stages[0].busiest_tile_cycles,
+            3 * (3 * small_machine().supervisor_cycles + hw::cycles(add_one, small_machine())));
 }
 
 // A loop of five iterations: each passes a word on to the next tile.
@@ -257,16 +263,18 @@ TEST(Loop, steady_state_and_executions) {
   EXPECT_EQ(result.stages[2].executions, 5);
   EXPECT_EQ(result.stages[3].executions, 5);
   // call, sync, add, brz, setzi, br, the barrier and the longest row.
-  EXPECT_EQ(result.cycles_per_iteration, 6 * machine.supervisor_cycles + machine.fabric.barrier_cycles + made.tiles[10].rows[0].second.events);
+  EXPECT_EQ(result.cycles_per_iteration,
+            6 * machine.supervisor_cycles + machine.fabric.barrier_cycles + made.tiles[10].rows[0].second.events);
   EXPECT_EQ(result.stages[2].words, 5);
   EXPECT_LT(result.stages[2].end_cycle, result.cycles_per_iteration * 2);
   expect_consistent(result);
 }
 
 bool equal(const sim::RunResult& a, const sim::RunResult& b) {
-  return a.cycles == b.cycles && a.compute_cycles == b.compute_cycles && a.exchange_cycles == b.exchange_cycles && a.sync_cycles == b.sync_cycles &&
-         a.host_cycles == b.host_cycles && a.tile_busy_cycles == b.tile_busy_cycles && a.tile_words_in == b.tile_words_in &&
-         a.tile_words_out == b.tile_words_out && a.cycles_per_iteration == b.cycles_per_iteration && a.phases == b.phases;
+  return a.cycles == b.cycles && a.compute_cycles == b.compute_cycles && a.exchange_cycles == b.exchange_cycles &&
+         a.sync_cycles == b.sync_cycles && a.host_cycles == b.host_cycles && a.tile_busy_cycles == b.tile_busy_cycles &&
+         a.tile_words_in == b.tile_words_in && a.tile_words_out == b.tile_words_out &&
+         a.cycles_per_iteration == b.cycles_per_iteration && a.phases == b.phases;
 }
 
 TEST(Simulation, another_run_equals_a_fresh_one) {
@@ -372,7 +380,8 @@ constexpr std::uint32_t two_one = 0x3c004000;  // F16: 2.0, 1.0
 
 TEST(Checkpoint, is_read_when_its_stage_has_ended) {
   HandMade made;
-  const std::uint32_t copy = made.kernel(runs(hw::KernelKind::copy, 64)), fill = made.kernel(runs(hw::KernelKind::fill, 64));
+  const std::uint32_t copy = made.kernel(runs(hw::KernelKind::copy, 64)),
+                      fill = made.kernel(runs(hw::KernelKind::fill, 64));
   made.segment(6, data, std::vector<std::uint32_t>(16, two_one));
   const std::int32_t first = made.stage(hw::StageKind::compute, "first");
   made.tiles[6].setzi(2, region1).setzi(3, data).call(copy);
@@ -390,7 +399,8 @@ TEST(Checkpoint, of_what_an_exchange_brought) {
   made.segment(3, data, std::vector<std::uint32_t>(8, two_one));
   std::map<std::uint32_t, hw::RowSchedule> rows;
   add(rows, {3, 6, 8, data, region1});
-  made.program.checkpoints.push_back(checkpoint("relayout", made.stage(hw::StageKind::exchange, "relayout"), {0, 1}, region1));
+  made.program.checkpoints.push_back(
+      checkpoint("relayout", made.stage(hw::StageKind::exchange, "relayout"), {0, 1}, region1));
   made.exchange(rows);
   const sim::RunResult result = run_with_checkpoints(made);
   ASSERT_EQ(result.checkpoints.size(), 1U);
@@ -400,7 +410,8 @@ TEST(Checkpoint, of_what_an_exchange_brought) {
 // No barrier lies between the end of one iteration, which only tile 6 works in, and the begin of the next.
 TEST(Checkpoint, of_every_iteration) {
   HandMade made;
-  const std::uint32_t copy = made.kernel(runs(hw::KernelKind::copy, 32)), fill = made.kernel(runs(hw::KernelKind::fill, 32));
+  const std::uint32_t copy = made.kernel(runs(hw::KernelKind::copy, 32)),
+                      fill = made.kernel(runs(hw::KernelKind::fill, 32));
   for (const std::uint32_t tile : {6U, 7U}) made.segment(tile, data, std::vector<std::uint32_t>(8, two_one));
   made.stage(hw::StageKind::loop_begin, "loop", 3);
   for (Code& code : made.tiles) code.setzi(12, 3);

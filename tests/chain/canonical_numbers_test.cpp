@@ -6,7 +6,7 @@
 #include "compiler/canonical/canonical.h"
 #include "compiler/import/import.h"
 #include "runtime/reference/reference.h"
-#include "support.h"
+#include "tests/support/support.h"
 
 namespace tw::runtime {
 namespace {

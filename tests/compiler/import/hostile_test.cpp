@@ -8,7 +8,7 @@
 #include "compiler/import/import.h"
 #include "hw/base/file.h"
 #include "hw/base/random.h"
-#include "support.h"
+#include "tests/support/support.h"
 
 namespace tw::compiler {
 namespace {

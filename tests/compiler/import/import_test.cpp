@@ -9,7 +9,7 @@
 
 #include "compiler/import/import.h"
 #include "hw/base/file.h"
-#include "support.h"
+#include "tests/support/support.h"
 
 namespace tw::compiler {
 namespace {

@@ -121,10 +121,15 @@ TEST_F(Imported, EverythingUnsupportedIsReportedAtOnce) {
   second->set_name("second");
   second->add_input("x");
   second->add_output("z");
-  auto* follows = graph.add_node();  // depends on the first: no complaint of its own
-  follows->set_op_type("ThirdThing");
-  follows->set_name("third");
-  follows->add_input("y");
+  auto* third = graph.add_node();  // depends on the first, and is unsupported itself
+  third->set_op_type("ThirdThing");
+  third->set_name("third");
+  third->add_input("y");
+  third->add_output("v");
+  auto* follows = graph.add_node();  // only follows them: no complaint of its own
+  follows->set_op_type("Relu");
+  follows->set_name("innocent");
+  follows->add_input("v");
   follows->add_output("w");
   graph.add_output()->set_name("z");
   graph.add_output()->set_name("w");
@@ -132,9 +137,9 @@ TEST_F(Imported, EverythingUnsupportedIsReportedAtOnce) {
   ASSERT_FALSE(imported);
   EXPECT_EQ(imported.error().kind, ErrorKind::unsupported);
   const std::string& message = imported.error().message;
-  for (const char* wanted : {"first", "FirstThing", "second", "SecondThing", "2 nodes", "[2,3]"})
+  for (const char* wanted : {"first", "FirstThing", "second", "SecondThing", "third", "ThirdThing", "3 nodes", "[2,3]"})
     EXPECT_NE(message.find(wanted), std::string::npos) << wanted << " in " << message;
-  EXPECT_EQ(message.find("ThirdThing"), std::string::npos);
+  EXPECT_EQ(message.find("innocent"), std::string::npos);
 }
 
 TEST_F(Imported, UnusedNodesAreSkippedAndNamesMayBeEmpty) {

@@ -1,4 +1,4 @@
-// compiler/emit/host_packets.cpp: host exchange packets of a binding's block (ipu21.md section 5).
+// compiler/emit/host_packets.cpp: host exchange packets of a binding's block (docs/fidelity.md).
 #include <algorithm>
 
 #include "compiler/emit/emit.h"

@@ -100,7 +100,7 @@ void emit_host_stage(Writer& writer, const std::vector<HostPacket>& packets, std
     writer.sync(sync_host);
     return;
   }
-  constexpr std::uint32_t column_mask = 0x3d;  // the host mux of the tile's column (ipu21.md section 5)
+  constexpr std::uint32_t column_mask = 0x3d;  // the host mux of the tile's column (docs/fidelity.md)
   writer.setzi(scratch_register, static_cast<std::uint32_t>(machine.fabric.host_mux) + (physical.value & column_mask));
   writer.put(hw::csr::incoming_mux, scratch_register);
   writer.put(hw::csr::outgoing_base, zero_register);

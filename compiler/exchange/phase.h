@@ -34,7 +34,7 @@ struct PhaseSchedule {
 
 // Schedules the transfers: one word a cycle out and in of each tile, flight times honoured, one source at a time,
 // controls never where the instruction set forbids them. Order: list scheduling by remaining directional work
-// (findings.md: ranking by remaining work of each direction is worth a factor of two). Deterministic.
+// (docs/fidelity.md: ranking by remaining work of each direction is worth a factor of two). Deterministic.
 // Errors (unsupported): a row that cannot be encoded.
 Result<PhaseSchedule> schedule_phase(std::span<const Transfer> transfers, const hw::Machine& machine);
 

@@ -221,7 +221,7 @@ void lower_matmul(Builder& b, const Step& step) {
   const Place weights = gather_weights(b, step, grid);
   const bool reduces = step.grid.inner > 1 || step.bias >= 0 || step.residual >= 0 || step.residual_parameter >= 0;
 
-  // The GEMM writes its output to region 1, away from the left stream (ipu21.md section 2).
+  // The GEMM writes its output to region 1, away from the left stream (docs/fidelity.md).
   b.add_stage(hw::StageKind::compute, step.operation, "gemm");
   const BufferId product = reduces ? b.add_buffer(step.operation + " product", step.operation,
                                                   hw::BufferInfo::Use::operand, RegionSet::region1)

@@ -7,8 +7,8 @@
 namespace tw::compiler {
 namespace {
 
-constexpr std::int64_t mean_flight_events = 100;    // planner.md prices 100 events of flight a phase
-constexpr std::int64_t controls_per_reception = 3;  // source, neutral, pointer (ipu21.md section 4)
+constexpr std::int64_t mean_flight_events = 100;    // docs/fidelity.md prices 100 events of flight a phase
+constexpr std::int64_t controls_per_reception = 3;  // source, neutral, pointer (docs/fidelity.md)
 constexpr std::int64_t table_bytes_per_send = 8, table_bytes_per_reception = 12, table_bytes_per_phase = 12;
 constexpr int supervisor_instructions_per_phase = 4;  // base set-up, call, sync, return
 

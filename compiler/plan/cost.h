@@ -8,7 +8,7 @@
 namespace tw::compiler {
 
 // Cycles of one exchange phase: the busiest lane's words or control instructions, flight, and the phase overhead
-// (barrier, call, set-up: about 250, ipu21.md section 4).
+// (barrier, call, set-up: about 250, docs/fidelity.md).
 std::int64_t phase_cycles(std::int64_t words, std::int64_t receptions, const hw::Machine& machine);
 
 // What a grid enumeration needs to know of a matmul; extents in stored (padded) columns.

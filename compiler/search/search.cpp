@@ -13,7 +13,7 @@
 namespace tw::compiler {
 namespace {
 
-// SRAM that is not for tensors: kernels, program, tables, stacks. A guess that placement checks; planner.md section 3
+// SRAM that is not for tensors: kernels, program, tables, stacks. A guess that placement checks; docs/fidelity.md
 // allows 64,000 bytes for code and 24,576 for tables.
 constexpr std::int64_t support_bytes = 96 * 1024;
 

@@ -1,4 +1,4 @@
-// hw/fabric/fabric.h: physical tile numbering, route direction and time of flight (ipu21.md sections 1 and 4).
+// hw/fabric/fabric.h: physical tile numbering, route direction and time of flight (docs/fidelity.md).
 #pragma once
 #include "hw/base/id.h"
 #include "hw/machine/machine.h"

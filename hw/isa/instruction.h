@@ -1,5 +1,5 @@
 // hw/isa/instruction.h: supervisor and exchange instructions: one table, from which encode, decode and disassemble
-// work. Encodings: ipu21.md sections 3 and 4. Words that are not in the table decode to `unknown` and are never
+// work. Encodings: docs/fidelity.md. Words that are not in the table decode to `unknown` and are never
 // invented.
 #pragma once
 #include <array>

@@ -1,6 +1,6 @@
 // hw/kernel/kernel.h: the kernel catalogue: what one kernel call is, its operands, price and code size.
 //
-// A kernel is a supervisor subroutine (ipu21.md section 3): output address in m2, inputs in m3..m9, `call m10, entry`.
+// A kernel is a supervisor subroutine (docs/fidelity.md): output address in m2, inputs in m3..m9, `call m10, entry`.
 // Everything else is fixed when the entry is generated ("specialised entry"): KernelParams. The planner prices a call
 // with cycles(), the simulator charges the same cycles() and computes the numerics on the tile's SRAM bytes.
 //

@@ -21,7 +21,7 @@ std::vector<Operand> gemm_operands(const KernelParams& p) {
           {"coefficients", 4, false, coefficient_bytes(p), 8}};
 }
 
-// ipu21.md section 7: 294 + ceil(K / g) * ceil(C / 16) * (4 R + 160), within 2 % on tall tiles [measured fit]; weights
+// docs/fidelity.md: 294 + ceil(K / g) * ceil(C / 16) * (4 R + 160), within 2 % on tall tiles [measured fit]; weights
 // in region 0 feed at half speed (191 a panel); F32 counts rows four times and the feed twice.
 double gemm_cycles(const KernelParams& p, const Machine& machine) {
   const KernelPrices& prices = machine.prices;
@@ -47,7 +47,7 @@ std::vector<Operand> reduce_operands(const KernelParams& p) {
 }
 
 // 282 + 6 * ceil(n / 48) * (11 + 2 (P - 1)) [measured fit]; bias and residual are one more partial each
-// (planner.md section 8).
+// (docs/fidelity.md).
 double reduce_cycles(const KernelParams& p, const Machine& machine) {
   const KernelPrices& prices = machine.prices;
   const std::int64_t elements = p.rows * round_up(p.columns, 16) * (p.format == NumberFormat::f32 ? 2 : 1);

@@ -58,7 +58,7 @@ std::vector<Operand> attention_softmax_operands(const KernelParams& p) {
 }
 
 // 300 + 88 a row + 3 an element: through 19,500 for 8 split rows of 768 (measured) and 20,750 for 32 x 183
-// (planner.md section 2, derived).
+// (docs/fidelity.md, derived).
 double attention_softmax_cycles(const KernelParams& p, const Machine& machine) {
   const KernelPrices& prices = machine.prices;
   return prices.softmax_call + prices.softmax_row * p.rows +
@@ -74,7 +74,7 @@ std::vector<Operand> merge_operands(const KernelParams& p) {
   return list;
 }
 
-// A scaled sum: 282 + 6 * ceil(n / 48) * (11 + 4 (P - 1)) (planner.md section 8, derived from the reduction).
+// A scaled sum: 282 + 6 * ceil(n / 48) * (11 + 4 (P - 1)) (docs/fidelity.md, derived from the reduction).
 double merge_cycles(const KernelParams& p, const Machine& machine) {
   const KernelPrices& prices = machine.prices;
   const auto elements = static_cast<std::int64_t>(elements_of(p) * width_factor(p.format));

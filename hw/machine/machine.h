@@ -62,7 +62,7 @@ struct HostTiming {
   double bytes_per_second = 0;      // link rate seen by one card
 };
 
-// Prices of kernels in cycles: one call on one tile with six workers (ipu21.md section 7). A formula is in
+// Prices of kernels in cycles: one call on one tile with six workers (docs/fidelity.md). A formula is in
 // hw/kernel; its constants are here, so that an architect can change them and the planner and simulator agree.
 struct KernelPrices {
   double gemm_call = 0;                                          // 294

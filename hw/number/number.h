@@ -1,4 +1,4 @@
-// hw/number/number.h: the number formats of the machine and their codecs (ipu21.md section 6).
+// hw/number/number.h: the number formats of the machine and their codecs (docs/fidelity.md).
 #pragma once
 #include <bit>
 #include <cstddef>

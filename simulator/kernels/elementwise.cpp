@@ -39,7 +39,7 @@ float apply(hw::BinaryFunction function, float a, float b) {
 }
 
 // The tanh form for F16: coefficient products rounded to F16 and the argument clamped to [-8, 8], as measured on the
-// machine (ipu21.md section 6); the F32 form is exact.
+// machine (docs/fidelity.md); the F32 form is exact.
 float gelu_tanh(float x, bool f16) {
   const float coefficient = f16 ? hw::round_to_f16(0.7978845608F) : 0.7978845608F;
   const float cubic = f16 ? hw::round_to_f16(0.044715F * 0.7978845608F) : 0.044715F * 0.7978845608F;

@@ -18,12 +18,17 @@ namespace tw::hw {
 enum class SectionKind : std::uint32_t { program = 1, debug = 2, weights = 3 };
 const char* name_of(SectionKind kind);
 
+// A section of weights holds at most this many bytes: the unit of reading in parallel.
+inline constexpr std::uint64_t weight_block_bytes = std::uint64_t{16} << 20;
+
 struct Section {
   SectionKind kind = SectionKind::program;
+  std::uint64_t offset = 0;  // in the file
   std::vector<std::byte> raw;
 };
 
-// Writes the sections (compressed by zstd where that saves a tenth) and returns the file's size.
+// Writes the sections (compressed by zstd where that saves a tenth, judged by a sample) and returns the file's size.
+// Compressed weights are made twice, once to know their size and once to write them: they are never all in memory.
 Result<std::uint64_t> write_container(const std::string& path, const std::vector<std::span<const std::byte>>& raw,
                                       const std::vector<SectionKind>& kinds);
 

@@ -2,120 +2,19 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <optional>
 #include <span>
 
-#include "hw/base/units.h"
 #include "hw/program/container.h"
 #include "hw/program/package.h"
+#include "hw/program/package_fields.h"
 #include "program_generated.h"
 
 namespace tw::hw {
 namespace {
 
-constexpr int number_formats = 4, stage_kinds = 6, buffer_uses = 7;
-constexpr std::int64_t largest_extent = std::int64_t{1} << 31;
+constexpr int stage_kinds = 6, buffer_uses = 7;
 
-// Collects the first thing that makes no sense; later ones follow from it.
-class Reader {
- public:
-  Reader(std::string path, const char* section) : path_(std::move(path)), section_(section) {}
-  void require(bool holds, const std::string& what) {
-    if (!holds && !failure_) failure_ = what;
-  }
-  Status status() const {
-    if (!failure_) return {};
-    return fail(ErrorKind::corrupt, fmt::format("{}: section \"{}\": {}", path_, section_, *failure_),
-                {{"file", path_}, {"section", section_}},
-                "the file was not written by this version; compile the model again");
-  }
-  bool ok() const { return !failure_; }
-
-  template <class Enum>
-  Enum enumerator(std::uint8_t value, int count, const char* what) {
-    require(value < count, fmt::format("{} {} is not known", what, value));
-    return static_cast<Enum>(value);
-  }
-
-  std::vector<ViewDim> dims(const std::vector<std::unique_ptr<fb::ViewDimT>>& from) {
-    std::vector<ViewDim> out;
-    for (const auto& dim : from) {
-      require(
-          dim->size >= 1 && dim->size < largest_extent && dim->stride > -largest_extent && dim->stride < largest_extent,
-          "a view's dimension is out of range");
-      out.push_back({dim->size, dim->stride});
-    }
-    return out;
-  }
-
-  // A view whose every element lies in a tensor of this shape.
-  MatrixView view(const fb::ViewT* from, const std::vector<std::int64_t>& shape) {
-    require(from != nullptr, "a view is missing");
-    if (!ok()) return {};
-    MatrixView out{dims(from->row_dims), dims(from->column_dims), from->offset};
-    std::int64_t elements = 1;
-    for (const std::int64_t dim : shape) {
-      require(dim >= 1 && dim < largest_extent && elements < largest_extent * 16 / dim, "a shape is out of range");
-      if (!ok()) return {};
-      elements *= dim;
-    }
-    std::int64_t low = out.offset, high = out.offset;
-    for (const auto* side : {&out.row_dims, &out.column_dims})
-      for (const ViewDim& dim : *side) (dim.stride < 0 ? low : high) += (dim.size - 1) * dim.stride;
-    require(low >= 0 && high < elements, "a view leaves its tensor");
-    return out;
-  }
-
-  std::vector<std::int32_t> cuts(const std::vector<std::int32_t>& from, std::int64_t last) {
-    require(from.size() >= 2 && from.front() == 0 && from.back() == last, "cuts do not cover their axis");
-    for (std::size_t i = 1; i < from.size(); ++i) require(from[i] >= from[i - 1], "cuts do not ascend");
-    return from;
-  }
-
-  TensorLayout layout(const fb::LayoutT* from, const MatrixView& view, const Machine& machine) {
-    require(from != nullptr, "a layout is missing");
-    if (!ok()) return {};
-    TensorLayout out;
-    out.format = enumerator<NumberFormat>(from->format, number_formats, "number format");
-    out.scale_exponent = from->scale_exponent;
-    out.groups = {from->groups, from->width, from->padded};
-    require(from->groups >= 1 && from->width >= 1 && from->padded >= from->width &&
-                std::int64_t{from->groups} * from->padded < largest_extent && out.scale_exponent >= -64 &&
-                out.scale_exponent <= 64,
-            "a layout's column groups are out of range");
-    if (!ok()) return {};
-    require(out.groups.columns() == view.columns(), "a layout has other columns than its view");
-    out.row_cuts = cuts(from->row_cuts, view.rows());
-    out.column_cuts = cuts(from->column_cuts, out.groups.stored());
-    for (const std::int32_t cut : out.column_cuts)
-      require(cut % out.panel() == 0, "a column cut is no multiple of a panel");
-    out.first_tile = from->first_tile;
-    if (ok())
-      require(
-          out.first_tile >= 0 && out.first_tile + std::int64_t{out.row_blocks()} * out.column_blocks() <= machine.tiles,
-          "a layout needs more tiles than there are");
-    return out;
-  }
-
-  void addresses(const std::vector<std::uint32_t>& blocks, const TensorLayout& layout, const Machine& machine) {
-    require(ok() && blocks.size() == static_cast<std::size_t>(layout.blocks()),
-            "a layout's block addresses are not one for each block");
-    for (std::size_t block = 0; ok() && block < blocks.size(); ++block) {
-      const auto bytes = layout.block_bytes(static_cast<int>(block) / layout.column_blocks(),
-                                            static_cast<int>(block) % layout.column_blocks());
-      require(bytes == 0 || (bytes <= machine.sram.capacity_bytes() &&
-                             machine.sram.contains(blocks[block], static_cast<std::uint32_t>(bytes))),
-              "a block lies outside the SRAM");
-    }
-  }
-
- private:
-  std::string path_;
-  std::string section_;
-  std::optional<std::string> failure_;
-};
-
-KernelParams kernel_of(Reader& reader, const fb::KernelT& k) {
+KernelParams kernel_of(FieldReader& reader, const fb::KernelT& k) {
   KernelParams p;
   p.kind = reader.enumerator<KernelKind>(k.kind, kernel_kinds, "kernel kind");
   p.format = reader.enumerator<NumberFormat>(k.format, number_formats, "number format");
@@ -157,7 +56,7 @@ KernelParams kernel_of(Reader& reader, const fb::KernelT& k) {
   return p;
 }
 
-TileProgram tile_of(Reader& reader, const fb::TileT& from, const Program& program) {
+TileProgram tile_of(FieldReader& reader, const fb::TileT& from, const Program& program) {
   const SramMap& sram = program.machine.sram;
   TileProgram out;
   out.code_address_bytes = from.code_address_bytes;
@@ -168,10 +67,14 @@ TileProgram tile_of(Reader& reader, const fb::TileT& from, const Program& progra
                      sram.contains(from.code_address_bytes, static_cast<std::uint32_t>(code_bytes)) &&
                      from.code_address_bytes + code_bytes <= sram.region1_base(),
                  "code lies outside region 0");
+  reader.require(from.entry_bytes % 4 == 0 && from.entry_bytes >= from.code_address_bytes &&
+                     from.entry_bytes - from.code_address_bytes <= code_bytes,
+                 "the entry lies outside its code");
   reader.require(from.entry_addresses.size() == from.entry_kernels.size(),
                  "kernel entries and addresses differ in number");
   for (std::size_t i = 0; reader.ok() && i < from.entry_addresses.size(); ++i) {
-    reader.require(from.entry_kernels[i] < program.kernels.size(), "a kernel entry names no kernel");
+    reader.require(from.entry_kernels[i] < program.kernels.size() && sram.contains(from.entry_addresses[i], 4),
+                   "a kernel entry names no kernel or lies outside the SRAM");
     out.entries.push_back({from.entry_addresses[i], from.entry_kernels[i]});
   }
   for (const auto& segment : from.segments) {
@@ -186,7 +89,7 @@ TileProgram tile_of(Reader& reader, const fb::TileT& from, const Program& progra
   return out;
 }
 
-Binding binding_of(Reader& reader, const fb::BindingT& from, const Machine& machine) {
+Binding binding_of(FieldReader& reader, const fb::BindingT& from, const Machine& machine) {
   Binding out;
   out.name = from.name;
   out.input = from.input;
@@ -234,10 +137,13 @@ PlannedOperation planned_of(const fb::PlannedT& from) {
   return out;
 }
 
-Result<Program> program_of(const fb::ProgramT& from, const std::string& path) {
-  Reader reader(path, "program");
+Result<Program> program_of(const fb::ProgramT& from, const std::string& path, const Section& section) {
+  FieldReader reader(path, section);
   Program out;
-  TW_TRY(out.machine, parse_machine(from.machine_toml, path + " (machine)"));
+  const Result<Machine> machine = parse_machine(from.machine_toml, "machine");
+  reader.require(machine.has_value(), machine ? "" : machine.error().message);
+  TW_TRY_STATUS(reader.status());
+  out.machine = *machine;
   out.model = from.model;
   out.model_hash = from.model_hash;
   out.precision = from.precision;
@@ -262,16 +168,16 @@ Result<Program> program_of(const fb::ProgramT& from, const std::string& path) {
   for (const auto& tile : from.tiles) out.tiles.push_back(tile_of(reader, *tile, out));
   for (const auto& image : from.images) {
     ParameterImage item{.tile = image->tile, .address_bytes = image->address_bytes, .bytes = image->bytes, .data = {}};
-    reader.require(
-        static_cast<int>(item.tile) < out.machine.tiles && out.machine.sram.contains(item.address_bytes, item.bytes),
-        "a parameter image lies outside the SRAM");
+    reader.require(item.tile < out.tiles.size() && out.machine.sram.contains(item.address_bytes, item.bytes),
+                   "a parameter image lies outside the SRAM");
     out.parameters.push_back(std::move(item));
   }
   for (const auto& binding : from.bindings) out.bindings.push_back(binding_of(reader, *binding, out.machine));
   for (const auto& planned : from.plan) out.plan.push_back(planned_of(*planned));
   for (const PlannedOperation& planned : out.plan)
-    reader.require(planned.inner_groups >= 1 && planned.inner_width >= 0 && planned.inner_padded >= 0,
-                   "a planned operation's groups are out of range");
+    reader.require(
+        planned.repetitions >= 1 && planned.inner_groups >= 1 && planned.inner_width >= 0 && planned.inner_padded >= 0,
+        "a planned operation's groups are out of range");
   out.has_weights = from.has_weights;
   out.estimated_cycles = from.estimated_cycles;
   out.tile_peak_bytes = from.tile_peak_bytes;
@@ -280,13 +186,16 @@ Result<Program> program_of(const fb::ProgramT& from, const std::string& path) {
   out.code_bytes_max = from.code_bytes_max;
   out.tiles_used = from.tiles_used;
   out.peak_tile = from.peak_tile;
-  reader.require(static_cast<int>(out.peak_tile) < out.machine.tiles, "its peak tile is no tile");
+  reader.require(
+      out.peak_tile < out.tiles.size() && out.tiles_used >= 0 && out.tiles_used <= out.machine.tiles && out.batch >= 1,
+      "its totals are out of range");
   TW_TRY_STATUS(reader.status());
   return out;
 }
 
-Status add_debug(const fb::DebugT& from, const std::string& path, Program& program) {
-  Reader reader(path, "debug");
+Status add_debug(const fb::DebugT& from, const std::string& path, const Section& section, Program& program) {
+  FieldReader reader(path, section);
+  const auto stages = static_cast<std::int64_t>(program.stages.size());
   reader.require(from.tiles.size() == program.tiles.size(), "it has not one entry for each tile");
   for (std::size_t tile = 0; reader.ok() && tile < from.tiles.size(); ++tile) {
     const fb::TileDebugT& debug = *from.tiles[tile];
@@ -299,6 +208,10 @@ Status add_debug(const fb::DebugT& from, const std::string& path, Program& progr
     for (std::size_t i = 0; reader.ok() && i < count; ++i) {
       reader.require(debug.buffer_names[i] < from.strings.size() && debug.buffer_operations[i] < from.strings.size(),
                      "a name is missing");
+      reader.require(debug.buffer_first[i] >= 0 && debug.buffer_first[i] <= debug.buffer_last[i] &&
+                         debug.buffer_last[i] <= stages &&
+                         program.machine.sram.contains(debug.buffer_addresses[i], debug.buffer_bytes[i]),
+                     "a buffer lies outside the SRAM or the program's stages");
       if (!reader.ok()) break;
       program.tiles[tile].buffers.push_back(
           {from.strings[debug.buffer_names[i]], from.strings[debug.buffer_operations[i]], debug.buffer_addresses[i],
@@ -307,7 +220,8 @@ Status add_debug(const fb::DebugT& from, const std::string& path, Program& progr
     }
     for (std::size_t i = 0; reader.ok() && i < origins; ++i) {
       reader.require(
-          debug.origin_stages[i] < program.stages.size() && debug.origin_first[i] <= program.tiles[tile].code.size(),
+          debug.origin_stages[i] < program.stages.size() &&
+              std::uint64_t{debug.origin_first[i]} + debug.origin_words[i] <= program.tiles[tile].code.size(),
           "code of an unknown stage");
       program.tiles[tile].origins.push_back({debug.origin_first[i], debug.origin_words[i], {debug.origin_stages[i]}});
     }
@@ -330,37 +244,31 @@ Status add_debug(const fb::DebugT& from, const std::string& path, Program& progr
 
 // The tables of a section as objects, after FlatBuffers' own verifier has walked them.
 template <class Table>
-auto unpacked(const Section& section) -> std::unique_ptr<typename Table::NativeTableType> {
+auto unpacked(const std::string& path, const Section& section)
+    -> Result<std::unique_ptr<typename Table::NativeTableType>> {
   const auto* data = reinterpret_cast<const std::uint8_t*>(section.raw.data());
-  constexpr flatbuffers::uoffset_t deepest = 32, most_tables = 100'000'000;
+  constexpr flatbuffers::uoffset_t deepest = 32, most_tables = 10'000'000;
   flatbuffers::Verifier verifier(data, section.raw.size(), deepest, most_tables);
-  if (!verifier.VerifyBuffer<Table>(nullptr)) return nullptr;
+  if (!verifier.VerifyBuffer<Table>(nullptr)) {
+    FieldReader reader(path, section);
+    reader.require(false, "it is no sound FlatBuffers table");
+    return tl::unexpected(reader.status().error());
+  }
   return std::unique_ptr<typename Table::NativeTableType>(flatbuffers::GetRoot<Table>(data)->UnPack());
 }
 
-}  // namespace
+tl::unexpected<Error> misfit(const std::string& path, const std::string& what) {
+  return fail(ErrorKind::corrupt, fmt::format("{}: section \"weights\": {}", path, what),
+              {{"file", path}, {"section", "weights"}}, "compile the model again");
+}
 
-Result<Program> read_package(const std::string& path, bool load_weights) {
-  TW_TRY(std::vector<Section> sections, read_container(path, load_weights));
-  if (sections.size() < 2 || sections[0].kind != SectionKind::program || sections[1].kind != SectionKind::debug)
-    return fail(ErrorKind::corrupt, path + ": its sections are not program, debug, weights", {{"file", path}});
-  const auto main = unpacked<fb::Program>(sections[0]);
-  const auto debug = unpacked<fb::Debug>(sections[1]);
-  if (main == nullptr || debug == nullptr)
-    return fail(ErrorKind::corrupt,
-                fmt::format("{}: section \"{}\" is no sound table", path, main == nullptr ? "program" : "debug"),
-                {{"file", path}});
-  TW_TRY(Program program, program_of(*main, path));
-  TW_TRY_STATUS(add_debug(*debug, path, program));
-  if (!load_weights) {
-    program.has_weights = false;
-    return program;
-  }
-  std::size_t next = 2;
+// Hands the blocks to the images in order; each image's bytes are whole blocks.
+Status add_weights(const std::string& path, std::span<Section> blocks, Program& program) {
+  std::size_t next = 0;
   for (ParameterImage& image : program.parameters) {
-    if (!program.has_weights) break;
-    for (; image.data.size() < image.bytes && next < sections.size(); ++next) {
-      std::vector<std::byte> block = std::move(sections[next].raw);  // weights are held once
+    for (; image.data.size() < image.bytes && next < blocks.size(); ++next) {
+      std::vector<std::byte> block = std::move(blocks[next].raw);  // weights are held once
+      if (block.empty()) break;
       if (image.data.empty()) {
         image.data = std::move(block);
       } else {
@@ -368,14 +276,34 @@ Result<Program> read_package(const std::string& path, bool load_weights) {
       }
     }
     if (image.data.size() != image.bytes)
-      return fail(ErrorKind::corrupt,
-                  fmt::format("{}: section \"weights\": tile {} has {} of {} bytes", path, image.tile,
-                              image.data.size(), image.bytes),
-                  {{"file", path}});
+      return misfit(path, fmt::format("tile {} has {} of {} bytes", image.tile, image.data.size(), image.bytes));
   }
-  if (next != sections.size())
-    return fail(ErrorKind::corrupt, fmt::format("{}: {} sections belong to nothing", path, sections.size() - next),
-                {{"file", path}});
+  if (next != blocks.size()) return misfit(path, fmt::format("{} blocks belong to no tile", blocks.size() - next));
+  return {};
+}
+
+}  // namespace
+
+Result<Program> read_package(const std::string& path, bool load_weights) {
+  TW_TRY(std::vector<Section> sections, read_container(path, load_weights));
+  bool ordered = sections.size() >= 2;
+  for (std::size_t index = 0; index < sections.size(); ++index)
+    ordered = ordered && sections[index].kind == (index == 0   ? SectionKind::program
+                                                  : index == 1 ? SectionKind::debug
+                                                               : SectionKind::weights);
+  if (!ordered)
+    return fail(ErrorKind::corrupt, path + ": its sections are not program, debug, weights", {{"file", path}});
+  TW_TRY(const auto main, unpacked<fb::Program>(path, sections[0]));
+  TW_TRY(const auto debug, unpacked<fb::Debug>(path, sections[1]));
+  TW_TRY(Program program, program_of(*main, path, sections[0]));
+  TW_TRY_STATUS(add_debug(*debug, path, sections[1], program));
+  if (!load_weights) {
+    program.has_weights = false;
+  } else if (program.has_weights) {
+    TW_TRY_STATUS(add_weights(path, std::span(sections).subspan(2), program));
+  } else if (sections.size() > 2) {
+    return misfit(path, "it is there, but the program says that it has no weights");
+  }
   return program;
 }
 

@@ -11,8 +11,6 @@
 namespace tw::hw {
 namespace {
 
-constexpr std::size_t weight_block_bytes = std::size_t{16} << 20;
-
 std::unique_ptr<fb::ViewT> view_of(const MatrixView& view) {
   auto out = std::make_unique<fb::ViewT>();
   const auto dims = [](const std::vector<ViewDim>& from, auto& to) {
@@ -241,7 +239,8 @@ Result<std::uint64_t> write_package(const Program& program, const std::string& p
   if (program.has_weights)
     for (const ParameterImage& image : program.parameters)
       for (std::size_t at = 0; at < image.data.size(); at += weight_block_bytes) {
-        raw.push_back(std::span(image.data).subspan(at, std::min(weight_block_bytes, image.data.size() - at)));
+        raw.push_back(
+            std::span(image.data).subspan(at, std::min<std::size_t>(weight_block_bytes, image.data.size() - at)));
         kinds.push_back(SectionKind::weights);
       }
   return write_container(path, raw, kinds);

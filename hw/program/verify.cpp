@@ -31,13 +31,14 @@ constexpr ProgramRule rules[] = {
     {"buffer.bounds", "a buffer lies inside the SRAM, its stages exist"},
     {"buffer.disjoint", "two buffers that live in the same stage do not overlap"},
     {"buffer.code", "no buffer of values, operands or parameters overlaps code"},
+    {"buffer.parameters", "no other buffer overlaps a parameter image, whenever it lives"},
     {"code.decodes", "every word that is reached is an instruction of a supervisor program"},
     {"code.branches", "branches lead to known addresses inside the code"},
     {"code.calls", "calls lead to a kernel entry or into the code"},
     {"code.ends", "the program reaches a trap"},
     {"row.decodes", "every called row decodes up to its br m10"},
     {"row.send_bounds", "sends of rows read inside the SRAM"},
-    {"row.receive_bounds", "receptions write inside the SRAM, not over code"},
+    {"row.receive_bounds", "receptions write inside the SRAM, not over code or parameters"},
     {"host.send_bounds", "host packets are read inside the SRAM"},
     {"kernel.operand_known", "operands of a call have known addresses"},
     {"kernel.operand_bounds", "operands lie inside the SRAM"},
@@ -45,6 +46,7 @@ constexpr ProgramRule rules[] = {
     {"kernel.operand_region", "outputs that must be in region 1 are there"},
     {"kernel.operand_elements", "operands that must not share an SRAM element do not"},
     {"kernel.writes_code", "a kernel does not write over the program"},
+    {"kernel.writes_parameters", "a kernel does not write over parameters"},
 };
 
 struct Range {
@@ -56,7 +58,7 @@ bool overlap(const Range& a, const Range& b) { return a.from < b.from + b.bytes 
 // The checks of one tile that do not follow its program.
 class TileChecker {
  public:
-  TileChecker(const Program& program, const std::vector<const ParameterImage*>& images, TileFindings& findings)
+  TileChecker(const Program& program, const TileImages& images, TileFindings& findings)
       : program_(program),
         sram_(program.machine.sram),
         tile_(program.tiles[findings.tile]),
@@ -130,6 +132,14 @@ class TileChecker {
                                                   origin.stage.value, program_.stages.size()));
   }
 
+  void over_parameters(const BufferInfo& buffer) {
+    for (const ParameterImage* image : images_)
+      if (overlap({image->address_bytes, image->bytes}, {buffer.address_bytes, buffer.bytes}))
+        findings_.add("buffer.parameters",
+                      fmt::format("buffer \"{}\" of {} bytes at {:#x} overlaps {} bytes of parameters at {:#x}",
+                                  buffer.name, buffer.bytes, buffer.address_bytes, image->bytes, image->address_bytes));
+  }
+
   // No two buffers that live together overlap: a sweep over addresses.
   void buffers() {
     std::vector<const BufferInfo*> sorted;
@@ -147,6 +157,7 @@ class TileChecker {
       if (data && buffer.bytes > 0 && overlap(code_, {buffer.address_bytes, buffer.bytes}))
         findings_.add("buffer.code", fmt::format("buffer \"{}\" of {} bytes at {:#x} overlaps code", buffer.name,
                                                  buffer.bytes, buffer.address_bytes));
+      if (buffer.use != BufferInfo::Use::parameter && buffer.bytes > 0) over_parameters(buffer);
       if (buffer.bytes > 0) sorted.push_back(&buffer);
     }
     std::stable_sort(sorted.begin(), sorted.end(),
@@ -163,7 +174,7 @@ class TileChecker {
   const Program& program_;
   const SramMap& sram_;
   const TileProgram& tile_;
-  const std::vector<const ParameterImage*>& images_;
+  const TileImages& images_;
   TileFindings& findings_;
   Range code_;
 };
@@ -180,11 +191,9 @@ void check_stages(const Program& program, std::vector<Violation>& found) {
     found.push_back({"program.stages", "loop stages are not in pairs, nest, or are repeated less than once"});
 }
 
-using TileImages = std::vector<std::vector<const ParameterImage*>>;
-
 // Images by tile, for the checks of loading.
-TileImages check_parameters(const Program& program, std::vector<Violation>& found) {
-  TileImages images(program.tiles.size());
+std::vector<TileImages> check_parameters(const Program& program, std::vector<Violation>& found) {
+  std::vector<TileImages> images(program.tiles.size());
   for (const ParameterImage& image : program.parameters) {
     if (image.tile >= images.size() || image.bytes > program.machine.sram.capacity_bytes() ||
         !program.machine.sram.contains(image.address_bytes, image.bytes)) {
@@ -275,12 +284,13 @@ std::vector<Violation> verify(const Program& program) {
   }
   std::vector<Violation> found;
   check_stages(program, found);
-  const TileImages images = check_parameters(program, found);
+  const std::vector<TileImages> images = check_parameters(program, found);
   check_tensors(program, found);
   std::vector<TileFindings> by_tile(program.tiles.size());
   parallel_for(by_tile.size(), [&](std::size_t tile) {
     by_tile[tile].tile = static_cast<std::uint32_t>(tile);
-    if (TileChecker(program, images[tile], by_tile[tile]).run()) verify_code(program, kernel_operands, by_tile[tile]);
+    if (TileChecker(program, images[tile], by_tile[tile]).run())
+      verify_code(program, kernel_operands, images[tile], by_tile[tile]);
   });
   for (TileFindings& findings : by_tile) found.insert(found.end(), findings.list.begin(), findings.list.end());
   return found;

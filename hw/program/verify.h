@@ -26,8 +26,12 @@ struct TileFindings {
 // Operands of every entry of Program::kernels, made once.
 using KernelOperands = std::vector<std::vector<Operand>>;
 
+// The parameter images of one tile.
+using TileImages = std::vector<const ParameterImage*>;
+
 // Follows the supervisor program of one tile from its entry to its end, loops included, with the registers' values:
 // calls, kernels' operands, rows and host sends. The tile's code must lie in region 0 and its entries name kernels.
-void verify_code(const Program& program, const KernelOperands& operands, TileFindings& findings);
+void verify_code(const Program& program, const KernelOperands& operands, const TileImages& images,
+                 TileFindings& findings);
 
 }  // namespace tw::hw

@@ -1,6 +1,7 @@
 // hw/program/verify_code.cpp: follows a tile's supervisor program with known registers and checks what it does.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <optional>
@@ -21,11 +22,12 @@ constexpr int registers = 16, zero_register = 15;
 
 class CodeWalk {
  public:
-  CodeWalk(const Program& program, const KernelOperands& operands, TileFindings& findings)
+  CodeWalk(const Program& program, const KernelOperands& operands, const TileImages& images, TileFindings& findings)
       : program_(program),
         sram_(program.machine.sram),
         code_(program.tiles[findings.tile]),
         operands_(operands),
+        images_(images),
         findings_(findings),
         base_(code_.code_address_bytes),
         end_(base_ + static_cast<std::uint32_t>(code_.code.size()) * 4) {
@@ -126,6 +128,12 @@ class CodeWalk {
 
   bool in_code(std::uint32_t address, std::uint64_t bytes) const { return address < end_ && address + bytes > base_; }
 
+  bool in_parameters(std::uint32_t address, std::uint64_t bytes) const {
+    return std::any_of(images_.begin(), images_.end(), [&](const ParameterImage* image) {
+      return address < std::uint64_t{image->address_bytes} + image->bytes && address + bytes > image->address_bytes;
+    });
+  }
+
   void check_row(std::uint32_t row, const RowSchedule& schedule) {
     if (outgoing_base_ && checked_rows_.insert({row, *outgoing_base_}).second)
       for (const Send& send : schedule.sends) {
@@ -138,9 +146,10 @@ class CodeWalk {
     if (!incoming_base_) return;
     for (const PointerControl& pointer : schedule.pointers) {
       const std::uint32_t to = *incoming_base_ + pointer.pointer_words * 4;
-      if (!sram_.contains(to, 4) || in_code(to, 4))
-        findings_.add("row.receive_bounds",
-                      fmt::format("the row at {:#x} receives at {:#x}, outside the SRAM or over code", row, to));
+      if (!sram_.contains(to, 4) || in_code(to, 4) || in_parameters(to, 4))
+        findings_.add(
+            "row.receive_bounds",
+            fmt::format("the row at {:#x} receives at {:#x}, outside the SRAM or over what is loaded", row, to));
     }
   }
 
@@ -185,6 +194,8 @@ class CodeWalk {
       found("kernel.operand_region", "must lie in region 1");
     if (operand.written && in_code(address, static_cast<std::uint64_t>(operand.bytes)))
       found("kernel.writes_code", "is written over the program");
+    if (operand.written && in_parameters(address, static_cast<std::uint64_t>(operand.bytes)))
+      found("kernel.writes_parameters", "is written over parameters");
   }
 
   void check_separate(std::uint32_t pc, std::uint32_t kernel, const Operand& a, const Operand& b) {
@@ -204,6 +215,7 @@ class CodeWalk {
   const SramMap& sram_;
   const TileProgram& code_;
   const KernelOperands& operands_;
+  const TileImages& images_;
   TileFindings& findings_;
   std::uint32_t base_, end_;
   std::map<std::uint32_t, std::uint32_t> entries_;
@@ -216,8 +228,9 @@ class CodeWalk {
 
 }  // namespace
 
-void verify_code(const Program& program, const KernelOperands& operands, TileFindings& findings) {
-  CodeWalk(program, operands, findings).run();
+void verify_code(const Program& program, const KernelOperands& operands, const TileImages& images,
+                 TileFindings& findings) {
+  CodeWalk(program, operands, images, findings).run();
 }
 
 }  // namespace tw::hw

@@ -62,6 +62,8 @@ const std::vector<Spoiled>& cases() {
       {"buffer.bounds", [](Program& p, const SampleMap&) { p.tiles[0].buffers[0].last_stage = 7; }},
       {"buffer.disjoint", [](Program& p, const SampleMap& at) { p.tiles[0].buffers[1].address_bytes = at.in + 512; }},
       {"buffer.code", [](Program& p, const SampleMap& at) { p.tiles[0].buffers[0].address_bytes = at.code; }},
+      {"buffer.parameters",
+       [](Program& p, const SampleMap& at) { p.tiles[0].buffers[1].address_bytes = at.parameters + 128; }},
       {"code.decodes", [](Program& p, const SampleMap&) { p.tiles[0].code[0] = 0xffffffff; }},
       {"code.branches",
        [](Program& p, const SampleMap&) {
@@ -121,6 +123,15 @@ const std::vector<Spoiled>& cases() {
          std::swap(p.tiles[0].code[call], p.tiles[0].code[call + 1]);
          put_word(p, word_of(p, Opcode::setzi, 2),
                   {.opcode = Opcode::setzi, .d = 2, .immediate = static_cast<std::int32_t>(at.in + 0x2000)});
+       }},
+      {"kernel.writes_parameters",
+       [](Program& p, const SampleMap& at) {
+         put_word(p, word_of(p, Opcode::setzi, 2),
+                  {.opcode = Opcode::setzi, .d = 2, .immediate = static_cast<std::int32_t>(at.parameters - 8)});
+       }},
+      {"row.receive_bounds",
+       [](Program& p, const SampleMap& at) {
+         put_row(p, {.pointers = {{60, at.parameters / 4}}, .events = 80});
        }},
       {"kernel.writes_code",
        [](Program& p, const SampleMap& at) {

@@ -187,7 +187,7 @@ Result<Program> program_of(const fb::ProgramT& from, const std::string& path, co
   out.tiles_used = from.tiles_used;
   out.peak_tile = from.peak_tile;
   reader.require(
-      out.peak_tile < out.tiles.size() && out.tiles_used >= 0 && out.tiles_used <= out.machine.tiles && out.batch >= 1,
+      out.peak_tile < out.tiles.size() && out.tiles_used >= 0 && out.tiles_used <= out.machine.tiles && out.batch >= 0,
       "its totals are out of range");
   TW_TRY_STATUS(reader.status());
   return out;

@@ -13,8 +13,9 @@ namespace {
 std::string header(const hw::Program& program) {
   std::string html = "<header><h1>";
   html += escape(program.model) + "</h1>\n<p>";
-  append(html, "{} on <strong>{}</strong> ({}), batch {}", escape(program.precision), escape(program.machine.name),
-         escape(program.machine.description), program.batch);
+  append(html, "{} on <strong>{}</strong> ({})", escape(program.precision), escape(program.machine.name),
+         escape(program.machine.description));
+  if (program.batch > 0) append(html, ", batch {}", program.batch);  // as given; else the model's own
   for (const auto& [name, size] : program.dims) append(html, ", {} = {}", escape(name), size);
   html += "; simulated cycles</p></header>\n";
   return html;

@@ -43,7 +43,7 @@ Result<compiler::Graph> model_of(const hw::Program& program, const std::string& 
   const std::string& model = other_path.empty() ? program.model : other_path;
   compiler::ImportOptions options;
   options.dims = program.dims;
-  options.batch = compiler::is_generator(model) ? 0 : program.batch;
+  options.batch = program.batch;
   options.seed = program.seed;
   if (!compiler::is_generator(model) && !program.model_hash.empty()) {
     const auto bytes = read_file(model);

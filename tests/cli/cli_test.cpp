@@ -180,6 +180,13 @@ TEST_F(Cli, PackagesWithoutWeightsAreForTiming) {
   EXPECT_EQ(run("simulate m.twp").code, 1);
 }
 
+TEST_F(Cli, ABatchThatIsGivenIsTheReferencesToo) {
+  ASSERT_EQ(run("compile encoder:layers=1,tokens=20,width=32,mlp=64 --batch 2 --machine ipu21-64 -o b.twp").code, 0);
+  const json object = run_json("simulate b.twp --reference");
+  EXPECT_EQ(object["outputs"][0]["shape"], json({2, 20, 32}));
+  EXPECT_GE(object["reference"]["f32"]["cosine"].get<double>(), 0.99);
+}
+
 TEST_F(Cli, SameModelSamePackage) {
   compiled();
   const std::string first = read_text(folder_.file("m.twp"));

@@ -67,6 +67,16 @@ TEST(Package, RoundTrip) {
   expect_same(program, *back);
 }
 
+TEST(Package, ABatchOfZeroIsTheModelsOwn) {
+  const test::TemporaryFolder folder;
+  Program program = full_program();
+  program.batch = 0;  // what the command line records when no --batch is given
+  ASSERT_TRUE(write_package(program, folder.file("p.twp")));
+  const auto back = read_package(folder.file("p.twp"));
+  ASSERT_TRUE(back) << back.error().message;
+  expect_same(program, *back);
+}
+
 TEST(Package, SameProgramSameBytes) {
   const test::TemporaryFolder folder;
   ASSERT_TRUE(write_package(sample_program(), folder.file("a.twp")));

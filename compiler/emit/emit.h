@@ -33,16 +33,14 @@ Addresses addresses_of(const Lowered& lowered, const PlacementResult& placed, co
 // Exchange rows of one stage, by tile; inactive tiles have an empty one.
 using StageRows = std::vector<std::vector<std::uint32_t>>;
 // Schedules, encodes, decodes again and compares. Errors (unsupported): a row that cannot be encoded.
-Result<StageRows> encode_stage(const Stage& stage, const Lowered& lowered, const Addresses& addresses,
-                               const hw::Machine& machine);
+Result<StageRows> encode_stage(const Stage& stage, const Addresses& addresses, const hw::Machine& machine);
 
 // Bytes that kernels (families and specialised entries) take on a tile, and the entry address of each kernel there.
 struct KernelArea {
   std::vector<hw::KernelEntry> entries;  // addresses from the start of the code area
   std::uint32_t bytes = 0;
 };
-KernelArea kernel_area(const Lowered& lowered, std::uint32_t tile, const std::vector<std::int32_t>& kernels,
-                       const hw::Machine& machine);
+KernelArea kernel_area(const Lowered& lowered, const std::vector<std::int32_t>& kernels, const hw::Machine& machine);
 
 // Host packets of a binding's block on one tile: headers (two words each) and the payload they announce.
 struct HostPacket {
@@ -58,9 +56,9 @@ struct TileCode {
   std::uint32_t table_bytes = 0;  // exchange rows
   std::uint32_t used_bytes = 0;   // kernels, program and rows
 };
-Result<TileCode> generate_tile(std::uint32_t tile, const Lowered& lowered, const Addresses& addresses,
-                               const std::vector<hw::Binding>& bindings, const std::vector<StageRows>& rows,
-                               const hw::Machine& machine);
+TileCode generate_tile(std::uint32_t tile, const Lowered& lowered, const Addresses& addresses,
+                       const std::vector<hw::Binding>& bindings, const std::vector<StageRows>& rows,
+                       const hw::Machine& machine);
 
 // Packed parameter bytes of all tiles. Errors: io (external data).
 Status pack_parameters(const Graph& graph, const Lowered& lowered, const Addresses& addresses,

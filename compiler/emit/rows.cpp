@@ -28,9 +28,7 @@ std::vector<Transfer> resolve(const Stage& stage, const Addresses& addresses) {
 
 }  // namespace
 
-Result<StageRows> encode_stage(const Stage& stage, const Lowered& lowered, const Addresses& addresses,
-                               const hw::Machine& machine) {
-  static_cast<void>(lowered);
+Result<StageRows> encode_stage(const Stage& stage, const Addresses& addresses, const hw::Machine& machine) {
   const std::vector<Transfer> transfers = resolve(stage, addresses);
   TW_TRY(const PhaseSchedule schedule, schedule_phase(transfers, machine));
   StageRows rows(static_cast<std::size_t>(machine.tiles));

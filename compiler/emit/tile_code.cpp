@@ -123,9 +123,7 @@ void emit_host_stage(Writer& writer, const std::vector<HostPacket>& packets, std
 
 }  // namespace
 
-KernelArea kernel_area(const Lowered& lowered, std::uint32_t tile, const std::vector<std::int32_t>& kernels,
-                       const hw::Machine& machine) {
-  static_cast<void>(tile);
+KernelArea kernel_area(const Lowered& lowered, const std::vector<std::int32_t>& kernels, const hw::Machine& machine) {
   KernelArea area;
   std::vector<bool> families(hw::kernel_kinds, false);
   for (const std::int32_t index : kernels) {
@@ -141,16 +139,16 @@ KernelArea kernel_area(const Lowered& lowered, std::uint32_t tile, const std::ve
   return area;
 }
 
-Result<TileCode> generate_tile(std::uint32_t tile, const Lowered& lowered, const Addresses& addresses,
-                               const std::vector<hw::Binding>& bindings, const std::vector<StageRows>& rows,
-                               const hw::Machine& machine) {
+TileCode generate_tile(std::uint32_t tile, const Lowered& lowered, const Addresses& addresses,
+                       const std::vector<hw::Binding>& bindings, const std::vector<StageRows>& rows,
+                       const hw::Machine& machine) {
   const TileWork work = work_of(tile, lowered);
   std::vector<std::int32_t> kernels;
   for (const auto& calls : work.calls)
     for (const StageCall* call : calls) kernels.push_back(call->kernel);
   std::sort(kernels.begin(), kernels.end());
   kernels.erase(std::unique(kernels.begin(), kernels.end()), kernels.end());
-  KernelArea area = kernel_area(lowered, tile, kernels, machine);
+  KernelArea area = kernel_area(lowered, kernels, machine);
   std::map<std::int32_t, std::uint32_t> entry;
   for (hw::KernelEntry& kernel : area.entries) {
     kernel.address_bytes += addresses.code;

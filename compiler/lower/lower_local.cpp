@@ -2,49 +2,12 @@
 #include <algorithm>
 
 #include "compiler/lower/builder.h"
+#include "compiler/plan/kernel_function.h"
 #include "hw/base/check.h"
 #include "hw/base/units.h"
 
 namespace tw::compiler {
 namespace {
-
-hw::UnaryFunction kernel_function(Unary function) {
-  switch (function) {
-    case Unary::relu: return hw::UnaryFunction::relu;
-    case Unary::tanh: return hw::UnaryFunction::tanh;
-    case Unary::sigmoid: return hw::UnaryFunction::sigmoid;
-    case Unary::exp: return hw::UnaryFunction::exp;
-    case Unary::sqrt: return hw::UnaryFunction::sqrt;
-    case Unary::erf: return hw::UnaryFunction::erf;
-    case Unary::negate: return hw::UnaryFunction::negate;
-    case Unary::absolute: return hw::UnaryFunction::absolute;
-    case Unary::reciprocal: return hw::UnaryFunction::reciprocal;
-    case Unary::log: return hw::UnaryFunction::log;
-  }
-  return hw::UnaryFunction::identity;
-}
-
-hw::BinaryFunction kernel_function(Binary function) {
-  switch (function) {
-    case Binary::add: return hw::BinaryFunction::add;
-    case Binary::subtract: return hw::BinaryFunction::subtract;
-    case Binary::multiply: return hw::BinaryFunction::multiply;
-    case Binary::divide: return hw::BinaryFunction::divide;
-    case Binary::power: return hw::BinaryFunction::power;
-    case Binary::maximum: return hw::BinaryFunction::maximum;
-    case Binary::minimum: return hw::BinaryFunction::minimum;
-  }
-  return hw::BinaryFunction::add;
-}
-
-hw::RowReduction kernel_reduction(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::sum: return hw::RowReduction::sum;
-    case Reduction::mean: return hw::RowReduction::mean;
-    case Reduction::maximum: return hw::RowReduction::maximum;
-  }
-  return hw::RowReduction::sum;
-}
 
 // Real columns of a block: the pads at the end of one group's last block are not counted.
 std::int64_t valid_columns(const hw::TensorLayout& layout, int c) {
@@ -176,7 +139,7 @@ void lower_local(Builder& b, const Step& step) {
       case StepKind::softmax: params.kind = hw::KernelKind::softmax; break;
       case StepKind::reduce:
         params.kind = hw::KernelKind::row_reduce;
-        params.reduction = kernel_reduction(step.attributes.reduction);
+        params.reduction = kernel_function(step.attributes.reduction);
         break;
       case StepKind::cast:
         params.kind = hw::KernelKind::cast;

@@ -3,31 +3,12 @@
 #include <algorithm>
 #include <tuple>
 
+#include "compiler/plan/kernel_function.h"
 #include "compiler/search/planner.h"
 #include "hw/base/check.h"
 #include "hw/base/units.h"
 
 namespace tw::compiler {
-namespace {
-
-hw::UnaryFunction kernel_function(Unary function) {
-  switch (function) {
-    case Unary::relu: return hw::UnaryFunction::relu;
-    case Unary::tanh: return hw::UnaryFunction::tanh;
-    case Unary::sigmoid: return hw::UnaryFunction::sigmoid;
-    case Unary::exp: return hw::UnaryFunction::exp;
-    case Unary::sqrt: return hw::UnaryFunction::sqrt;
-    case Unary::erf: return hw::UnaryFunction::erf;
-    case Unary::negate: return hw::UnaryFunction::negate;
-    case Unary::absolute: return hw::UnaryFunction::absolute;
-    case Unary::reciprocal: return hw::UnaryFunction::reciprocal;
-    case Unary::log: return hw::UnaryFunction::log;
-  }
-  return hw::UnaryFunction::identity;
-}
-
-}  // namespace
-
 void Planner::unsupported(const Operation& operation, const std::string& why) {
   problems_.push_back(fmt::format("operation \"{}\" ({}): {}", operation.name, name_of(operation.kind), why));
   // Planning goes on with something of the right shape, so that every problem is found.
@@ -233,7 +214,9 @@ void Planner::plan_binary(const Operation& operation) {
           whole_operand(stored_as(known, operation.name, name_of_value(operation.operands[which]), layout)));
     }
   }
-  step.cost = local_cost({.kind = hw::KernelKind::binary, .format = format_}, layout, machine_);
+  hw::KernelParams params{.kind = hw::KernelKind::binary, .format = format_};
+  params.binary = kernel_function(operation.attributes.binary);
+  step.cost = local_cost(params, layout, machine_);
   step.grid = {layout.row_blocks(), layout.column_blocks(), 1};
   step.result = add_stored(name_of_value(operation.results[0]), shape, rows, columns, layout);
   const std::int32_t result = step.result;

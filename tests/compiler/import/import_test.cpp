@@ -171,7 +171,9 @@ TEST(Generators, RefuseUnknownOptions) {
 // Models of another exporter, where they are at hand: set TILEWRIGHT_MODELS to their folder.
 TEST(OtherExporters, TowersRollTheirLayers) {
   const char* folder = std::getenv("TILEWRIGHT_MODELS");
-  if (folder == nullptr) GTEST_SKIP() << "TILEWRIGHT_MODELS is not set";
+  if (folder == nullptr)
+    GTEST_SKIP() << "no models of another exporter: set TILEWRIGHT_MODELS to a folder with sig_tiny_op14.onnx and "
+                    "sig_tiny_op17.onnx";
   for (const char* name : {"/sig_tiny_op14.onnx", "/sig_tiny_op17.onnx"}) {
     const auto graph = import_model(std::string(folder) + name, {});
     ASSERT_TRUE(graph) << graph.error().message;

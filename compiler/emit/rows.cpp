@@ -10,15 +10,17 @@ namespace tw::compiler {
 namespace {
 
 std::vector<Transfer> resolve(const Stage& stage, const Addresses& addresses) {
+  const bool two_sections = !stage.moving_sources;
   std::vector<Transfer> transfers;
   transfers.reserve(stage.transfers.size());
   for (const StageTransfer& from : stage.transfers) {
     // Relocated sends count from the current record, whose address is in OUTGOING_BASE.
-    const std::uint32_t base = stage.moving_sources ? 0 : addresses.buffer[from.source];
+    const std::uint32_t base = from.moving ? 0 : addresses.buffer[from.source];
     Transfer transfer{.source = {from.source_tile},
                       .address_bytes = base + from.source_offset_bytes,
                       .words = from.bytes / 4,
-                      .destinations = {}};
+                      .destinations = {},
+                      .moving = from.moving && two_sections};
     for (const auto& [tile, offset] : from.targets)
       transfer.destinations.push_back({{tile}, addresses.buffer[from.target] + offset});
     transfers.push_back(std::move(transfer));

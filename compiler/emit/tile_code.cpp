@@ -4,6 +4,7 @@
 #include <map>
 
 #include "compiler/emit/emit.h"
+#include "compiler/exchange/phase.h"
 #include "hw/base/check.h"
 #include "hw/base/units.h"
 #include "hw/fabric/fabric.h"
@@ -12,7 +13,7 @@
 namespace tw::compiler {
 namespace {
 
-constexpr int return_register = 10, counter_register = 12, record_register = 13, zero_register = 15;
+constexpr int return_register = 10, counter_register = 12, zero_register = 15;
 constexpr int scratch_register = 9;
 constexpr int sync_host = 15;
 constexpr std::int32_t largest_add = 32764;  // add takes a signed 16-bit immediate

@@ -141,6 +141,10 @@ class Scheduler {
     std::int32_t event = list[candidate.slot].start;
     list.erase(list.begin() + candidate.slot);
     TileRow& sender = tiles_[job.source];
+    if (job.second_section) {
+      sender.write_base(record_register);
+      event = std::max(event, sender.send_end);
+    }
     for (std::int32_t before = -1; before != event;) {
       before = event;
       event = sender.send_start(event);

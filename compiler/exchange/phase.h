@@ -24,6 +24,8 @@ struct Transfer {
   std::uint32_t address_bytes = 0;  // multiple of 4, relative to the phase's OUTGOING_BASE
   std::uint32_t words = 0;
   std::vector<Destination> destinations;  // distinct tiles
+  // In a phase that has both kinds: relative to the base that the row itself loads, after all fixed sends of the tile.
+  bool moving = false;
 };
 
 struct PhaseSchedule {
@@ -31,6 +33,10 @@ struct PhaseSchedule {
   std::int32_t horizon_events = 0;    // longest row
   std::int64_t busiest_words = 0;     // words in or out of the busiest tile: the lower bound
 };
+
+// The register whose value a row writes to OUTGOING_BASE between its fixed and its moving sends: the address of the
+// current parameter record (compiler/emit/tile_code.cpp).
+inline constexpr int record_register = 13;
 
 // Schedules the transfers: one word a cycle out and in of each tile, flight times honoured, one source at a time,
 // controls never where the instruction set forbids them. Order: list scheduling by remaining directional work

@@ -57,6 +57,13 @@ std::vector<std::uint32_t> waves_by_fan_out(const Jobs& jobs) {
   return waves;
 }
 
+// The second section of all rows behind the first.
+void second_section_last(const Jobs& jobs, std::vector<std::uint32_t>& waves) {
+  const std::uint32_t last = waves.empty() ? 0 : *std::max_element(waves.begin(), waves.end());
+  for (std::size_t index = 0; index < waves.size(); ++index)
+    if (jobs.jobs[index].second_section) waves[index] += last + 1;
+}
+
 // Words out of and into the busiest tile.
 std::int64_t busiest_words(const Jobs& jobs, const hw::Machine& machine) {
   std::vector<std::int64_t> out(static_cast<std::size_t>(machine.tiles)), in(out);
@@ -90,7 +97,7 @@ void add_jobs(Jobs& jobs, const Transfer& transfer, std::span<const Destination>
     jobs.jobs.push_back({transfer.source.value, transfer.address_bytes / 4 + begin,
                          static_cast<std::int32_t>(end - begin), static_cast<std::uint8_t>(directions),
                          static_cast<std::uint32_t>(jobs.receptions.size()),
-                         static_cast<std::uint32_t>(receptions.size())});
+                         static_cast<std::uint32_t>(receptions.size()), transfer.moving});
     for (Reception reception : receptions) {
       reception.address_words += begin;
       jobs.receptions.push_back(reception);
@@ -126,8 +133,10 @@ Result<PhaseSchedule> schedule_phase(std::span<const Transfer> transfers, const 
     variants.insert(variants.begin(), &split);
   std::optional<PhaseSchedule> best;
   for (const Jobs* jobs : variants) {
-    const std::vector<std::uint32_t> mixed(jobs->jobs.size(), 0);
-    const std::vector<std::uint32_t> by_fan_out = waves_by_fan_out(*jobs);
+    std::vector<std::uint32_t> mixed(jobs->jobs.size(), 0);
+    std::vector<std::uint32_t> by_fan_out = waves_by_fan_out(*jobs);
+    second_section_last(*jobs, mixed);
+    second_section_last(*jobs, by_fan_out);
     std::vector<Strategy> strategies = {{by_fan_out, 1}, {by_fan_out, choice}};
     if (by_fan_out != mixed) strategies.push_back({mixed, choice});
     for (const Strategy& strategy : strategies) {

@@ -23,6 +23,7 @@ struct Job {
   std::int32_t words = 0;
   std::uint8_t sctl = 0;
   std::uint32_t first = 0, count = 0;  // its receptions
+  bool second_section = false;         // after the tile's base write
 };
 
 struct Jobs {
@@ -46,6 +47,8 @@ class TileRow {
   std::int32_t receive_start(std::int32_t event, std::int32_t words, const Reception& reception, bool self) const;
 
   void add_send(const hw::Send& send);
+  // Writes OUTGOING_BASE at the first slot with room behind all sends so far, once; sends follow behind it.
+  void write_base(int base_register);
   void add_reception(std::int32_t event, std::int32_t words, std::uint32_t source, std::uint32_t neutral,
                      const Reception& reception, bool self);
   hw::RowSchedule finish(std::int32_t tail);

@@ -22,6 +22,17 @@ bool any_at(const std::vector<Entry>& list, std::int32_t event) {
 
 }  // namespace
 
+void TileRow::write_base(int base_register) {
+  if (row_.base_write.present()) return;
+  std::int32_t slot = std::max(send_end, 1);
+  // Controls at events (slot, slot + base_write_events] are in the way.
+  while (any_at(row_.sources, slot + 1, slot + hw::base_write_events) ||
+         any_at(row_.pointers, slot + 1, slot + hw::base_write_events))
+    ++slot;
+  row_.base_write = {slot, base_register};
+  send_end = slot + hw::base_write_events;
+}
+
 std::int32_t TileRow::send_start(std::int32_t event) const {
   while (any_at(row_.sources, event, event + 1) || any_at(row_.pointers, event, event + 1)) ++event;
   return event;
@@ -29,7 +40,7 @@ std::int32_t TileRow::send_start(std::int32_t event) const {
 
 // hw::control_allowed for all sends of the tile: none starts at the event or at the one before.
 bool TileRow::beside_sends(std::int32_t control_event, std::int32_t own_send) const {
-  return control_event != own_send && control_event != own_send + 1 &&
+  return control_event != own_send && control_event != own_send + 1 && row_.base_write.allows(control_event - 1) &&
          !any_at(row_.sends, control_event - 1, control_event);
 }
 

@@ -14,6 +14,7 @@ namespace {
 struct Origin {
   std::uint32_t tile = 0;
   std::uint32_t address_words = 0;
+  bool second_section = false;  // counted from the base that the row writes itself
   friend auto operator<=>(const Origin&, const Origin&) = default;
 };
 
@@ -76,15 +77,18 @@ class Replay {
 
   void drive_bus(std::uint32_t tile) {
     auto& bus = buses_[tile];
-    for (const hw::Send& send : row_of(tile).sends)
+    const hw::BaseWrite& write = row_of(tile).base_write;
+    for (const hw::Send& send : row_of(tile).sends) {
+      const bool second = write.present() && send.event > write.slot;
       for (std::int32_t i = 0; i < send.words; ++i) {
         const std::int32_t event = send.event + i;
         if (event < 0) continue;  // row.encodes has told
         if (static_cast<std::size_t>(event) >= bus.size()) bus.resize(static_cast<std::size_t>(event) + 1);
         BusWord& word = bus[static_cast<std::size_t>(event)];
         if (word.sctl != 0) add("bus.one_driver", fmt::format("tile {}: event {} is driven twice", tile, event));
-        word = {{tile, send.address_words + static_cast<std::uint32_t>(i)}, send.sctl};
+        word = {{tile, send.address_words + static_cast<std::uint32_t>(i), second}, send.sctl};
       }
+    }
     if (bus.size() > static_cast<std::size_t>(row_of(tile).events))
       add("row.covers_sends",
           fmt::format("tile {}: the row ends at event {} while sending", tile, row_of(tile).events));
@@ -94,7 +98,8 @@ class Replay {
     for (const Destination& destination : transfer.destinations)
       for (std::uint32_t i = 0; i < transfer.words; ++i)
         expected_[destination.tile.value].push_back(
-            {destination.address_bytes / 4 + i, {transfer.source.value, transfer.address_bytes / 4 + i}});
+            {destination.address_bytes / 4 + i,
+             {transfer.source.value, transfer.address_bytes / 4 + i, transfer.moving}});
   }
 
   Memory received(std::uint32_t tile) {

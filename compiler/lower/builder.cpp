@@ -7,6 +7,13 @@
 #include "hw/base/units.h"
 
 namespace tw::compiler {
+namespace {
+
+std::uint32_t tile_of_block(const hw::TensorLayout& layout, std::int32_t block) {
+  return layout.tile_of(block / layout.column_blocks(), block % layout.column_blocks()).value;
+}
+
+}  // namespace
 
 std::uint32_t Buffer::max_bytes() const { return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end()); }
 
@@ -138,8 +145,7 @@ PackJob Builder::pack_job(PackKind kind, const Operand& operand, hw::NumberForma
   return job;
 }
 
-void Builder::exchange(std::vector<StageTransfer> transfers, bool moving, const std::string& operation,
-                       const std::string& what) {
+void Builder::exchange(std::vector<StageTransfer> transfers, const std::string& operation, const std::string& what) {
   if (transfers.empty()) return;
   add_stage(hw::StageKind::exchange, operation, what);
   std::set<BufferId> sources, targets;
@@ -162,8 +168,9 @@ void Builder::exchange(std::vector<StageTransfer> transfers, bool moving, const 
   stage.info.words = std::max(*std::max_element(in.begin(), in.end()), *std::max_element(sent.begin(), sent.end()));
   stage.info.estimated_cycles =
       phase_cycles(stage.info.words, *std::max_element(receptions.begin(), receptions.end()), machine);
+  stage.moving_sources =
+      std::all_of(transfers.begin(), transfers.end(), [](const StageTransfer& transfer) { return transfer.moving; });
   stage.transfers = std::move(transfers);
-  stage.moving_sources = moving;
 }
 
 void Builder::fill(const std::vector<GatherItem>& items, BufferId target, const std::string& operation) {
@@ -180,42 +187,75 @@ void Builder::fill(const std::vector<GatherItem>& items, BufferId target, const 
     }
 }
 
+// Rows that no item has, up to the row stride of its panels.
+void Builder::fill_pad_rows(const std::vector<GatherItem>& items, BufferId target, const std::string& operation) {
+  add_stage(hw::StageKind::compute, operation, "fill padding");
+  std::set<std::uint32_t> done;
+  for (const GatherItem& item : items) {
+    const hw::TensorLayout& layout = plan.stored[item.stored].layout;
+    const std::int64_t rows = item.block.row_end - item.block.row_begin, missing = item.block.row_stride - rows;
+    if (missing == 0) continue;
+    const std::int64_t row_bytes = std::int64_t{layout.panel()} * hw::bytes_of(layout.format);
+    hw::KernelParams params{.kind = hw::KernelKind::fill};
+    params.rows = static_cast<std::int32_t>((item.block.column_end - item.block.column_begin) / layout.panel());
+    params.elements = static_cast<std::int32_t>(missing * row_bytes);
+    params.row_stride = static_cast<std::int32_t>(item.block.row_stride * row_bytes);
+    for (const std::uint32_t tile : item.tiles)
+      if (done.insert(tile).second)
+        call(tile, params, {{2, Place{target, static_cast<std::uint32_t>(rows * row_bytes), false}}});
+  }
+}
+
 void Builder::gather(const std::vector<GatherItem>& items, BufferId target, const std::string& operation,
-                     const std::string& what, bool fill_first) {
+                     const std::string& what, bool zero_rows) {
+  exchange(gather_transfers(items, target, operation, what, zero_rows), operation, what);
+}
+
+std::vector<StageTransfer> Builder::gather_transfers(const std::vector<GatherItem>& items, BufferId target,
+                                                     const std::string& operation, const std::string& what,
+                                                     bool zero_rows) {
   std::vector<std::vector<Run>> runs;
-  bool aligned = true;
+  bool aligned = true, covered = true;
   for (const GatherItem& item : items) {
     const Stored& source = plan.stored[item.stored];
     runs.push_back(gather_runs({&source.layout, source.columns}, item.view, item.groups, item.block,
                                item.piece ? &*item.piece : nullptr));
     aligned = aligned && word_aligned(runs.back());
-    if (!item.piece && !covers(runs.back(), item.block, source.layout)) fill_first = true;
+    covered = covered && (item.piece || covers(runs.back(), item.block, source.layout));
     for (const std::uint32_t tile : item.tiles) reserve(target, tile, operand_bytes(item.block, source.layout.format));
   }
-  if (!aligned) return gather_through_f32(items, runs, target, operation, what);
-  if (fill_first) fill(items, target, operation);
-  gather_words(items, runs, target, operation, what);
+  if (!aligned) {
+    gather_through_f32(items, runs, target, operation, what);
+    return {};
+  }
+  const bool pieces = std::any_of(items.begin(), items.end(), [](const GatherItem& item) { return item.piece; });
+  if (!covered || pieces) {
+    fill(items, target, operation);
+  } else if (zero_rows) {
+    fill_pad_rows(items, target, operation);
+  }
+  return word_transfers(items, runs, target);
 }
 
-void Builder::gather_words(const std::vector<GatherItem>& items, const std::vector<std::vector<Run>>& runs,
-                           BufferId target, const std::string& operation, const std::string& what) {
-  std::vector<StageTransfer> transfers, moving_transfers;
+std::vector<StageTransfer> Builder::word_transfers(const std::vector<GatherItem>& items,
+                                                   const std::vector<std::vector<Run>>& runs, BufferId target) {
+  std::vector<StageTransfer> transfers;
   for (std::size_t index = 0; index < items.size(); ++index) {
     const GatherItem& item = items[index];
     const hw::TensorLayout& layout = plan.stored[item.stored].layout;
     const Place place = place_of(item.stored);
     for (const Run& run : runs[index]) {
-      StageTransfer transfer{.source_tile = static_cast<std::uint32_t>(layout.first_tile + run.source_block),
+      StageTransfer transfer{.source_tile = tile_of_block(layout, run.source_block),
                              .source_offset_bytes = place.offset_bytes + run.source_offset,
                              .bytes = run.bytes};
       transfer.source = place.buffer;
       transfer.target = target;
+      transfer.moving = place.moving;
       for (const std::uint32_t tile : item.tiles) transfer.targets.emplace_back(tile, run.target_offset);
-      (place.moving ? moving_transfers : transfers).push_back(std::move(transfer));
+      transfers.push_back(std::move(transfer));
     }
   }
-  exchange(std::move(transfers), false, operation, what);
-  exchange(std::move(moving_transfers), true, operation, what);
+  return transfers;
 }
 
 // Runs that are not whole words (odd F16 elements): widen the source to F32, where an element is a word, move words,
@@ -251,7 +291,7 @@ void Builder::gather_through_f32(const std::vector<GatherItem>& items, const std
   for (std::size_t index = 0; index < items.size(); ++index) {
     const hw::TensorLayout& layout = plan.stored[items[index].stored].layout;
     for (const Run& run : runs[index]) {
-      StageTransfer transfer{.source_tile = static_cast<std::uint32_t>(layout.first_tile + run.source_block),
+      StageTransfer transfer{.source_tile = tile_of_block(layout, run.source_block),
                              .source_offset_bytes = 2 * run.source_offset,
                              .bytes = 2 * run.bytes};
       transfer.source = widened.at(items[index].stored);
@@ -260,7 +300,7 @@ void Builder::gather_through_f32(const std::vector<GatherItem>& items, const std
       transfers.push_back(std::move(transfer));
     }
   }
-  exchange(std::move(transfers), false, operation, what);
+  exchange(std::move(transfers), operation, what);
   add_stage(hw::StageKind::compute, operation, "narrow from words");
   std::set<std::uint32_t> done;
   for (const GatherItem& item : items)

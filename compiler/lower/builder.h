@@ -61,21 +61,26 @@ class Builder {
   Place reserve_parameter(bool iterated, std::int64_t bytes);
   PackJob pack_job(PackKind kind, const Operand& operand, hw::NumberFormat format) const;
 
-  // Gathers operand blocks into `target` (bytes reserved here): fills what no run covers, then one exchange stage;
-  // through F32 words where runs are not whole words. Returns whether anything had to be filled.
+  // The transfers that gather operand blocks into `target` (bytes reserved here), for an exchange stage of the caller.
+  // What no run covers is filled first; with `zero_rows`, pad rows up to the row stride, too. Runs that are not whole
+  // words go through F32 in stages of their own; then nothing is left to the caller.
+  std::vector<StageTransfer> gather_transfers(const std::vector<GatherItem>& items, BufferId target,
+                                              const std::string& operation, const std::string& what,
+                                              bool zero_rows = false);
+  // The same with its own exchange stage.
   void gather(const std::vector<GatherItem>& items, BufferId target, const std::string& operation,
-              const std::string& what, bool fill_first = false);
-  // One exchange stage of raw transfers.
-  void exchange(std::vector<StageTransfer> transfers, bool moving, const std::string& operation,
-                const std::string& what);
+              const std::string& what, bool zero_rows = false);
+  // One exchange stage of raw transfers: none when there are none.
+  void exchange(std::vector<StageTransfer> transfers, const std::string& operation, const std::string& what);
 
  private:
   std::int32_t intern(const hw::KernelParams& params);
-  void gather_words(const std::vector<GatherItem>& items, const std::vector<std::vector<Run>>& runs, BufferId target,
-                    const std::string& operation, const std::string& what);
+  std::vector<StageTransfer> word_transfers(const std::vector<GatherItem>& items,
+                                            const std::vector<std::vector<Run>>& runs, BufferId target);
   void gather_through_f32(const std::vector<GatherItem>& items, const std::vector<std::vector<Run>>& runs,
                           BufferId target, const std::string& operation, const std::string& what);
   void fill(const std::vector<GatherItem>& items, BufferId target, const std::string& operation);
+  void fill_pad_rows(const std::vector<GatherItem>& items, BufferId target, const std::string& operation);
 
   std::map<std::int32_t, Place> places_;
   std::map<std::string, std::vector<std::int32_t>> kernel_index_;  // description -> candidates
@@ -93,7 +98,8 @@ void lower_matmul(Builder& builder, const Step& step);
 void lower_batched_matmul(Builder& builder, const Step& step);
 void lower_attention(Builder& builder, const Step& step);
 void lower_layer_norm(Builder& builder, const Step& step);
-void lower_local(Builder& builder, const Step& step);  // gelu, unary, binary, softmax, reduce, cast, carry
+void lower_local(Builder& builder, const Step& step);  // gelu, unary, binary, softmax, reduce, carry
+void lower_cast(Builder& builder, const Step& step);
 void lower_relayout(Builder& builder, const Step& step);
 Status lower_input(Builder& builder, const Step& step, std::uint32_t& window_bytes);
 void lower_output(Builder& builder, const Step& step);

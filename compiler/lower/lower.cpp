@@ -1,5 +1,8 @@
 #include "compiler/lower/lower.h"
 
+#include <algorithm>
+#include <map>
+
 #include "compiler/lower/builder.h"
 #include "hw/base/check.h"
 
@@ -24,12 +27,59 @@ void add_checkpoint(Builder& b, const Step& step) {
   b.out.checkpoints.push_back(std::move(point));
 }
 
+bool reads(const Step& step, std::int32_t stored) {
+  return step.residual == stored || std::any_of(step.operands.begin(), step.operands.end(),
+                                                [&](const Operand& operand) { return operand.stored == stored; });
+}
+
+// Steps that write their result only once all of their operands that lie elsewhere have been read: the result may lie
+// where a dead value lay. A product without a reduction must lie in region 1.
+bool writes_anywhere(const Step& step) {
+  switch (step.kind) {
+    case StepKind::matmul:
+      return step.grid.inner > 1 || step.bias >= 0 || step.residual >= 0 || step.residual_parameter >= 0;
+    case StepKind::layer_norm:
+    case StepKind::gelu:
+    case StepKind::unary:
+    case StepKind::binary: return true;
+    default: return false;
+  }
+}
+
+// The value that becomes a carried one is made where the carried one lies, when that is dead by then: no copy.
+// By index of the stored value: the carried value whose place it takes.
+std::map<std::int32_t, std::int32_t> made_in_place(const Plan& plan) {
+  std::map<std::int32_t, std::int32_t> in_place;
+  std::size_t begin = 0;
+  for (std::size_t at = 0; at < plan.steps.size(); ++at) {
+    const Step& carry = plan.steps[at];
+    if (carry.kind == StepKind::loop_begin) begin = at;
+    if (carry.kind == StepKind::loop_end) begin = 0;
+    if (carry.kind != StepKind::carry || at < begin || begin == 0) continue;
+    const std::int32_t from = carry.operands[0].stored, to = carry.result;
+    if (!(plan.stored[from].layout == plan.stored[to].layout)) continue;
+    std::size_t made = 0, last_read = begin;
+    bool only_reader = true;
+    for (std::size_t step = begin; step < plan.steps.size(); ++step) {
+      if (plan.steps[step].result == from) made = step;
+      if (step < at && reads(plan.steps[step], to)) last_read = step;
+      only_reader = only_reader && (step == at || !reads(plan.steps[step], from));
+    }
+    if (made > last_read && only_reader && writes_anywhere(plan.steps[made])) in_place[from] = to;
+  }
+  return in_place;
+}
+
 }  // namespace
 
 Result<Lowered> lower(const Graph& graph, const Plan& plan, const hw::Machine& machine) {
   Builder b(graph, plan, machine);
   std::uint32_t window_bytes = 0;
+  const std::map<std::int32_t, std::int32_t> in_place = made_in_place(plan);
   for (const Step& step : plan.steps) {
+    if (step.kind == StepKind::carry && in_place.contains(step.operands[0].stored)) continue;
+    if (const auto found = in_place.find(step.result); found != in_place.end())
+      b.set_place(step.result, b.place_of(found->second));
     switch (step.kind) {
       case StepKind::input: TW_TRY_STATUS(lower_input(b, step, window_bytes)); break;
       case StepKind::output: lower_output(b, step); break;
@@ -38,12 +88,12 @@ Result<Lowered> lower(const Graph& graph, const Plan& plan, const hw::Machine& m
       case StepKind::attention: lower_attention(b, step); break;
       case StepKind::layer_norm: lower_layer_norm(b, step); break;
       case StepKind::relayout: lower_relayout(b, step); break;
+      case StepKind::cast: lower_cast(b, step); break;
       case StepKind::softmax:
       case StepKind::gelu:
       case StepKind::unary:
       case StepKind::binary:
       case StepKind::reduce:
-      case StepKind::cast:
       case StepKind::carry: lower_local(b, step); break;
       case StepKind::loop_begin: {
         LoweredRepeat repeat{.count = step.count};

@@ -11,11 +11,11 @@ namespace {
 
 struct Geometry {
   std::int64_t batch, heads, queries, keys, width, value_width;
-  std::int64_t padded_width, padded_value_width;
+  AttentionForm form;
   int query_groups, key_groups;
   std::vector<std::int32_t> query_cuts, key_cuts;  // within one batch element
   const hw::TensorLayout* result = nullptr;
-  hw::NumberFormat format = hw::NumberFormat::f16;
+  hw::NumberFormat format = hw::NumberFormat::f16;  // of scores, partial sums and the result
 
   Geometry(const Step& step, const Plan& plan) {
     const Shape& q = step.operands[0].view.shape;
@@ -27,14 +27,13 @@ struct Geometry {
     keys = k[1];
     width = q[2] / heads;
     value_width = v[2] / heads;
-    padded_width = round_up(width, 16);
-    padded_value_width = round_up(value_width, 16);
+    form = step.attention;
     query_groups = step.grid.rows;
     key_groups = step.grid.inner;
     query_cuts = hw::balanced_cuts(queries, query_groups, 1, true);
-    key_cuts = hw::balanced_cuts(keys, key_groups, 16, true);
+    key_cuts = hw::balanced_cuts(keys, key_groups, form.key_unit, true);
     result = &plan.stored[step.result].layout;
-    format = step.format;
+    format = result->format;
   }
   // The tile of (batch, query group, key group, head): the owner of that row piece of the result.
   std::uint32_t tile(std::int64_t b, int q, int k, std::int64_t head) const {
@@ -42,7 +41,7 @@ struct Geometry {
   }
   std::int64_t query_rows(int q) const { return query_cuts[q + 1] - query_cuts[q]; }
   std::int64_t key_rows(int k) const { return key_cuts[k + 1] - key_cuts[k]; }
-  std::int64_t key_stride(int k) const { return round_up(key_rows(k), 16); }
+  std::int64_t key_stride(int k) const { return round_up(key_rows(k), form.key_unit); }
   int result_block(std::int64_t b, int q, int k) const {
     return static_cast<int>((b * query_groups + q) * key_groups + k);
   }
@@ -60,52 +59,65 @@ struct Geometry {
   }
 };
 
-// The rows x width matrix of one head of one batch element of an operand [B, N, H * width].
-hw::MatrixView head_view(const Operand& operand, std::int64_t batch, std::int64_t head, std::int64_t width) {
+// The rows x columns matrix of one batch element of an operand [B, N, H * width] that begins at a column.
+hw::MatrixView head_view(const Operand& operand, std::int64_t batch, std::int64_t first_column, std::int64_t columns) {
   const StridedView& view = operand.view;
-  hw::MatrixView result{{{view.shape[1], view.strides[1]}}, {{width, view.strides[2]}}, view.offset};
-  result.offset += batch * view.strides[0] + head * width * view.strides[2];
+  hw::MatrixView result{{{view.shape[1], view.strides[1]}}, {{columns, view.strides[2]}}, view.offset};
+  result.offset += batch * view.strides[0] + first_column * view.strides[2];
   return result;
 }
 
-BufferId gather_queries(Builder& builder, const Step& step, const Geometry& g) {
+void append(std::vector<StageTransfer>& transfers, std::vector<StageTransfer>&& more) {
+  transfers.insert(transfers.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+BufferId gather_queries(Builder& builder, const Step& step, const Geometry& g, std::vector<StageTransfer>& transfers) {
   const BufferId buffer = builder.add_buffer(step.operation + " q", step.operation, hw::BufferInfo::Use::operand);
-  const hw::ColumnGroups groups{1, static_cast<std::int32_t>(g.width), static_cast<std::int32_t>(g.padded_width)};
+  const hw::ColumnGroups groups = g.form.head_groups();
   std::vector<GatherItem> items;
   for (std::int64_t b = 0; b < g.batch; ++b)
     for (std::int64_t head = 0; head < g.heads; ++head)
       for (int q = 0; q < g.query_groups; ++q) {
-        GatherItem item{
-            .stored = step.operands[0].stored, .view = head_view(step.operands[0], b, head, g.width), .groups = groups};
-        item.block = {g.query_cuts[q], g.query_cuts[q + 1], 0, g.padded_width, g.query_rows(q)};
+        GatherItem item{.stored = step.operands[0].stored,
+                        .view = head_view(step.operands[0], b, head * g.width, g.width),
+                        .groups = groups};
+        item.block = {g.query_cuts[q], g.query_cuts[q + 1], 0, g.form.stored_width, g.query_rows(q)};
         for (int k = 0; k < g.key_groups; ++k) item.tiles.push_back(g.tile(b, q, k, head));
         items.push_back(std::move(item));
       }
-  builder.gather(items, buffer, step.operation, "gather queries");
+  append(transfers, builder.gather_transfers(items, buffer, step.operation, "gather queries"));
   return buffer;
 }
 
 // Keys (operand 1) or values (operand 2) of each key group; the rows of the last panel are filled up with zeros.
-BufferId gather_keys(Builder& builder, const Step& step, const Geometry& g, int which) {
+BufferId gather_keys(Builder& builder, const Step& step, const Geometry& g, int which,
+                     std::vector<StageTransfer>& transfers) {
   const bool values = which == 2;
-  const std::int64_t width = values ? g.value_width : g.width, padded = values ? g.padded_value_width : g.padded_width;
+  const std::int64_t stored = values ? g.form.stored_values : g.form.stored_width;
+  hw::ColumnGroups groups = g.form.head_groups();
+  if (values) {
+    // In F8 a head's values come with its neighbours' columns in the same panels.
+    const std::int64_t columns = g.form.f8() ? stored : g.value_width;
+    groups = {1, static_cast<std::int32_t>(columns), static_cast<std::int32_t>(stored)};
+  }
   const BufferId buffer = builder.add_buffer(step.operation + (values ? " v" : " k"), step.operation,
                                              hw::BufferInfo::Use::operand, RegionSet::region1);
-  const hw::ColumnGroups groups{1, static_cast<std::int32_t>(width), static_cast<std::int32_t>(padded)};
   std::vector<GatherItem> items;
   bool ragged = false;
   for (std::int64_t b = 0; b < g.batch; ++b)
     for (std::int64_t head = 0; head < g.heads; ++head)
       for (int k = 0; k < g.key_groups; ++k) {
+        const std::int64_t first = values ? head * g.value_width - g.form.value_offset(head) : head * g.width;
         GatherItem item{.stored = step.operands[which].stored,
-                        .view = head_view(step.operands[which], b, head, width),
+                        .view = head_view(step.operands[which], b, first, groups.columns()),
                         .groups = groups};
-        item.block = {g.key_cuts[k], g.key_cuts[k + 1], 0, padded, g.key_stride(k)};
+        item.block = {g.key_cuts[k], g.key_cuts[k + 1], 0, stored, g.key_stride(k)};
         ragged = ragged || g.key_stride(k) != g.key_rows(k);
         for (int q = 0; q < g.query_groups; ++q) item.tiles.push_back(g.tile(b, q, k, head));
         items.push_back(std::move(item));
       }
-  builder.gather(items, buffer, step.operation, values ? "gather values" : "gather keys", ragged);
+  append(transfers,
+         builder.gather_transfers(items, buffer, step.operation, values ? "gather values" : "gather keys", ragged));
   return buffer;
 }
 
@@ -114,7 +126,7 @@ void exchange_partials(Builder& builder, const Step& step, const Geometry& g, Bu
                        BufferId received, BufferId all_statistics) {
   constexpr std::int64_t statistics_bytes = 8;  // (maximum, sum) in F32
   const std::int64_t row_bytes = 16 * hw::bytes_of(g.format);
-  const std::int64_t panels = g.padded_value_width / 16;
+  const std::int64_t panels = g.form.stored_values / 16;
   std::vector<StageTransfer> transfers;
   for (int t = 0; t < g.key_groups; ++t)
     g.for_each([&](std::int64_t b, int q, int k, std::int64_t head) {
@@ -144,7 +156,7 @@ void exchange_partials(Builder& builder, const Step& step, const Geometry& g, Bu
         transfers.push_back(std::move(rows_of));
       }
     });
-  builder.exchange(std::move(transfers), false, step.operation, "exchange partials");
+  builder.exchange(std::move(transfers), step.operation, "exchange partials");
 }
 
 }  // namespace
@@ -153,9 +165,11 @@ void lower_attention(Builder& builder, const Step& step) {
   const Geometry g(step, builder.plan);
   const auto operand = hw::BufferInfo::Use::operand;
   const std::int64_t bytes = hw::bytes_of(g.format);
-  const BufferId queries = gather_queries(builder, step, g);
-  const BufferId keys = gather_keys(builder, step, g, 1);
-  const BufferId values = gather_keys(builder, step, g, 2);
+  std::vector<StageTransfer> transfers;
+  const BufferId queries = gather_queries(builder, step, g, transfers);
+  const BufferId keys = gather_keys(builder, step, g, 1, transfers);
+  const BufferId values = gather_keys(builder, step, g, 2, transfers);
+  builder.exchange(std::move(transfers), step.operation, "gather operands");
 
   builder.add_stage(hw::StageKind::compute, step.operation, "scores");
   const BufferId scores = builder.add_buffer(step.operation + " scores", step.operation, operand, RegionSet::region1);
@@ -163,11 +177,12 @@ void lower_attention(Builder& builder, const Step& step) {
   g.for_each([&](std::int64_t b, int q, int k, std::int64_t head) {
     const std::uint32_t tile = g.tile(b, q, k, head);
     hw::KernelParams params{.kind = hw::KernelKind::gemm,
-                            .format = g.format,
+                            .format = g.form.format,
                             .out_format = g.format,
                             .coefficient_form = hw::CoefficientForm::row};
+    params.scale_exponent = step.left_scale_exponent + step.right_scale_exponent;
     params.rows = params.row_stride = params.out_row_stride = static_cast<std::int32_t>(g.query_rows(q));
-    params.inner = static_cast<std::int32_t>(g.padded_width);
+    params.inner = static_cast<std::int32_t>(g.form.stored_width);
     params.columns = params.coefficient_stride = static_cast<std::int32_t>(g.key_stride(k));
     builder.reserve(scores, tile, g.query_rows(q) * g.key_stride(k) * bytes);
     builder.call(tile, params,
@@ -179,14 +194,15 @@ void lower_attention(Builder& builder, const Step& step) {
   const BufferId statistics = builder.add_buffer(step.operation + " statistics", step.operation, operand);
   g.for_each([&](std::int64_t b, int q, int k, std::int64_t head) {
     const std::uint32_t tile = g.tile(b, q, k, head);
-    hw::KernelParams params{.kind = hw::KernelKind::attention_softmax, .format = g.format, .out_format = g.format};
+    hw::KernelParams params{.kind = hw::KernelKind::attention_softmax, .format = g.format, .out_format = g.form.format};
+    if (g.form.f8()) params.scale_exponent = probability_scale_exponent;
     params.rows = params.row_stride = params.out_row_stride = static_cast<std::int32_t>(g.query_rows(q));
     params.columns = static_cast<std::int32_t>(g.key_rows(k));
     params.scale = static_cast<float>(step.attributes.scale);
     params.causal = step.attributes.causal;
     params.row_offset = params.causal ? g.query_cuts[q] : 0;
     params.column_offset = params.causal ? g.key_cuts[k] : 0;
-    builder.reserve(probabilities, tile, g.query_rows(q) * g.key_stride(k) * bytes);
+    builder.reserve(probabilities, tile, g.query_rows(q) * g.key_stride(k) * hw::bytes_of(g.form.format));
     builder.reserve(statistics, tile, g.query_rows(q) * 8);
     builder.call(tile, params,
                  {{2, Place{probabilities, 0, false}}, {3, Place{scores, 0, false}}, {4, Place{statistics, 0, false}}});
@@ -198,13 +214,14 @@ void lower_attention(Builder& builder, const Step& step) {
   g.for_each([&](std::int64_t b, int q, int k, std::int64_t head) {
     const std::uint32_t tile = g.tile(b, q, k, head);
     hw::KernelParams params{.kind = hw::KernelKind::gemm,
-                            .format = g.format,
+                            .format = g.form.format,
                             .out_format = g.format,
                             .coefficient_form = hw::CoefficientForm::block};
+    if (g.form.f8()) params.scale_exponent = probability_scale_exponent + step.value_scale_exponent;
     params.rows = params.row_stride = params.out_row_stride = static_cast<std::int32_t>(g.query_rows(q));
     params.inner = params.coefficient_stride = static_cast<std::int32_t>(g.key_stride(k));
-    params.columns = static_cast<std::int32_t>(g.padded_value_width);
-    builder.reserve(partial, tile, g.query_rows(q) * g.padded_value_width * bytes);
+    params.columns = static_cast<std::int32_t>(g.form.stored_values);
+    builder.reserve(partial, tile, g.query_rows(q) * g.form.stored_values * bytes);
     builder.call(tile, params,
                  {{2, Place{partial, 0, false}}, {3, Place{probabilities, 0, false}}, {4, Place{values, 0, false}}});
   });
@@ -226,6 +243,7 @@ void lower_attention(Builder& builder, const Step& step) {
     params.row_stride = static_cast<std::int32_t>(g.query_rows(q));
     params.partials = g.key_groups;
     params.group = k;
+    params.column_offset = static_cast<std::int32_t>(g.form.value_offset(head));
     const auto own = static_cast<std::uint32_t>(g.owned_begin(b, q, k) * 16 * bytes);
     builder.call(g.tile(b, q, k, head), params,
                  {{2, Place{result, 0, false}},

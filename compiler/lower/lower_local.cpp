@@ -98,7 +98,7 @@ void lower_layer_norm(Builder& b, const Step& step) {
         transfer.targets.emplace_back(layout.tile_of(r, to).value, static_cast<std::uint32_t>(c * bytes));
       transfers.push_back(std::move(transfer));
     });
-    b.exchange(std::move(transfers), false, step.operation, "all-gather statistics");
+    b.exchange(std::move(transfers), step.operation, "all-gather statistics");
   }
 
   const Place gamma = step.operands.size() > 1 ? pack_columns(b, step.operands[1], layout) : Place{};
@@ -124,7 +124,6 @@ void lower_local(Builder& b, const Step& step) {
   const bool scalar_first = step.kind == StepKind::binary && step.operands[0].stored < 0;
   const std::int32_t in = step.operands[scalar_first ? 1 : 0].stored;
   const hw::TensorLayout& layout = b.plan.stored[in].layout;
-  const hw::TensorLayout& result_layout = b.plan.stored[step.result].layout;
   b.add_stage(hw::StageKind::compute, step.operation, name_of(step.kind));
   const BufferId result = b.add_result(step.result, step.operation);
   for_each_block(layout, [&](int r, int c, std::uint32_t tile) {
@@ -140,11 +139,6 @@ void lower_local(Builder& b, const Step& step) {
       case StepKind::reduce:
         params.kind = hw::KernelKind::row_reduce;
         params.reduction = kernel_function(step.attributes.reduction);
-        break;
-      case StepKind::cast:
-        params.kind = hw::KernelKind::cast;
-        params.out_format = result_layout.format;
-        params.scale_exponent = result_layout.scale_exponent;
         break;
       case StepKind::carry:
         params = {.kind = hw::KernelKind::copy};
@@ -169,6 +163,27 @@ void lower_local(Builder& b, const Step& step) {
     }
     b.call(tile, params, {{2, Place{result, 0, false}}, {3, b.place_of(in)}, {4, second}});
   });
+}
+
+// To F8 where the value lies; of a part of it when the result has fewer columns.
+void lower_cast(Builder& b, const Step& step) {
+  const std::int32_t in = step.operands[0].stored;
+  const hw::TensorLayout& source = b.plan.stored[in].layout;
+  const hw::TensorLayout& target = b.plan.stored[step.result].layout;
+  b.add_stage(hw::StageKind::compute, step.operation, name_of(step.kind));
+  const BufferId result = b.add_result(step.result, step.operation);
+  const bool regrouped = target.groups.groups > source.groups.groups;
+  for (int r = 0; r < target.row_blocks(); ++r)
+    for (int c = 0; c < target.column_blocks(); ++c) {
+      const int from = step.first_block + c;
+      if (source.block_bytes(r, from) == 0 || valid_columns(source, from) == 0) continue;
+      hw::KernelParams params = block_params(hw::KernelKind::cast, source, r, from);
+      params.out_format = target.format;
+      params.scale_exponent = target.scale_exponent;
+      params.out_panel = target.panel_columns;
+      if (regrouped) params.out_group = target.groups.width;
+      b.call(source.tile_of(r, from).value, params, {{2, Place{result, 0, false}}, {3, b.place_of(in)}});
+    }
 }
 
 void lower_relayout(Builder& b, const Step& step) {

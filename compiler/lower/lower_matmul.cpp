@@ -17,10 +17,9 @@ class MatmulGrid {
         split_(step.split),
         result_(plan.stored[step.result].layout),
         panel_(hw::panel_width(step.format)) {
-    const hw::TensorLayout& left = plan.stored[step.operands[0].stored].layout;
     const std::int64_t rows = plan.stored[step.result].rows;
     row_cuts = hw::balanced_cuts(rows, grid_.rows, 1, true);
-    inner_cuts = hw::balanced_cuts(left.groups.stored(), grid_.inner, panel_, false);
+    inner_cuts = hw::balanced_cuts(step.inner_groups.stored(), grid_.inner, panel_, false);
     const int stride = split_ == ReduceSplit::rows ? 1 : grid_.inner;
     for (int c = 0; c <= grid_.columns; ++c) column_cuts.push_back(result_.column_cuts[c * stride]);
   }
@@ -64,24 +63,24 @@ struct GemmOperands {
   Place left, weights;
 };
 
-BufferId gather_left(Builder& b, const Step& step, const MatmulGrid& grid) {
+BufferId gather_left(Builder& b, const Step& step, const MatmulGrid& grid, std::vector<StageTransfer>& transfers) {
   const Stored& source = b.plan.stored[step.operands[0].stored];
   const BufferId left = b.add_buffer(source.name + " gathered", step.operation, hw::BufferInfo::Use::operand);
   std::vector<GatherItem> items;
   for (int r = 0; r < step.grid.rows; ++r)
     for (int k = 0; k < step.grid.inner; ++k) {
-      GatherItem item{.stored = step.operands[0].stored, .view = whole_matrix(source), .groups = source.layout.groups};
+      GatherItem item{.stored = step.operands[0].stored, .view = whole_matrix(source), .groups = step.inner_groups};
       item.block = {grid.row_cuts[r], grid.row_cuts[r + 1], grid.inner_cuts[k], grid.inner_cuts[k + 1], grid.rows(r)};
       for (int c = 0; c < step.grid.columns; ++c) item.tiles.push_back(grid.tile(r, c, k));
       items.push_back(std::move(item));
     }
-  b.gather(items, left, step.operation, "gather activations");
+  transfers = b.gather_transfers(items, left, step.operation, "gather activations");
   return left;
 }
 
 // Homes: the panels of a block are spread over the row groups that need it. Returns where the GEMM finds its weights:
-// the home itself when there is one row group, else a buffer that an all-gather fills.
-Place gather_weights(Builder& b, const Step& step, const MatmulGrid& grid) {
+// the home itself when there is one row group, else a buffer that an all-gather fills, whose transfers are added.
+Place gather_weights(Builder& b, const Step& step, const MatmulGrid& grid, std::vector<StageTransfer>& transfers) {
   const Operand& weights = step.operands[1];
   const bool iterated = b.plan.parameters[weights.parameter].iterated;
   const std::int64_t g = hw::panel_width(step.format);
@@ -95,9 +94,8 @@ Place gather_weights(Builder& b, const Step& step, const MatmulGrid& grid) {
 
   PackJob job = b.pack_job(PackKind::weights, weights, step.format);
   job.groups = b.plan.stored[step.result].layout.groups;
-  job.inner_groups = b.plan.stored[step.operands[0].stored].layout.groups;
+  job.inner_groups = step.inner_groups;
   job.scale_exponent = step.right_scale_exponent;
-  std::vector<StageTransfer> transfers;
   const BufferId gathered = step.grid.rows > 1 ? b.add_buffer(step.operation + " weights", step.operation,
                                                               hw::BufferInfo::Use::operand, RegionSet::region1)
                                                : -1;
@@ -122,13 +120,13 @@ Place gather_weights(Builder& b, const Step& step, const MatmulGrid& grid) {
                                .bytes = static_cast<std::uint32_t>((end - begin) * panel_bytes)};
         transfer.source = home.buffer;
         transfer.target = gathered;
+        transfer.moving = iterated;
         for (int to = 0; to < step.grid.rows; ++to)
           transfer.targets.emplace_back(grid.tile(to, c, k), static_cast<std::uint32_t>(begin * panel_bytes));
         transfers.push_back(std::move(transfer));
       }
   b.out.packs.push_back(std::move(job));
   if (gathered < 0) return home;
-  b.exchange(std::move(transfers), iterated, step.operation, "gather weights");
   return {gathered, 0, false};
 }
 
@@ -208,7 +206,7 @@ BufferId scatter_partials(Builder& b, const Step& step, const MatmulGrid& grid, 
         transfers.push_back(std::move(transfer));
       }
     });
-  b.exchange(std::move(transfers), false, step.operation, "reduce-scatter");
+  b.exchange(std::move(transfers), step.operation, "reduce-scatter");
   return received;
 }
 
@@ -217,8 +215,10 @@ BufferId scatter_partials(Builder& b, const Step& step, const MatmulGrid& grid, 
 void lower_matmul(Builder& b, const Step& step) {
   const MatmulGrid grid(step, b.plan);
   const hw::NumberFormat result_format = b.plan.stored[step.result].layout.format;
-  const BufferId left = gather_left(b, step, grid);
-  const Place weights = gather_weights(b, step, grid);
+  std::vector<StageTransfer> transfers;
+  const BufferId left = gather_left(b, step, grid, transfers);
+  const Place weights = gather_weights(b, step, grid, transfers);
+  b.exchange(std::move(transfers), step.operation, "gather operands");
   const bool reduces = step.grid.inner > 1 || step.bias >= 0 || step.residual >= 0 || step.residual_parameter >= 0;
 
   // The GEMM writes its output to region 1, away from the left stream (docs/fidelity.md).
@@ -298,8 +298,11 @@ void lower_batched_matmul(Builder& b, const Step& step) {
       right_items.push_back(std::move(gather));
     }
   }
-  b.gather(left_items, left, step.operation, "gather left");
-  b.gather(right_items, right, step.operation, "gather right", padded_inner != inner);
+  std::vector<StageTransfer> transfers = b.gather_transfers(left_items, left, step.operation, "gather left");
+  std::vector<StageTransfer> more =
+      b.gather_transfers(right_items, right, step.operation, "gather right", padded_inner != inner);
+  transfers.insert(transfers.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  b.exchange(std::move(transfers), step.operation, "gather operands");
 
   b.add_stage(hw::StageKind::compute, step.operation, "gemm");
   const BufferId product = b.add_result(step.result, step.operation, RegionSet::region1);

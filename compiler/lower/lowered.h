@@ -41,6 +41,7 @@ struct StageTransfer {
   std::uint32_t bytes = 0;                                       // a multiple of 4
   std::vector<std::pair<std::uint32_t, std::uint32_t>> targets;  // tile, offset in the target buffer
   BufferId source = -1, target = -1;
+  bool moving = false;  // the source is in the current record of a Repeat (OUTGOING_BASE relocates it)
 };
 
 struct StageCall {
@@ -52,7 +53,7 @@ struct StageCall {
 struct Stage {
   hw::StageInfo info;
   std::vector<StageTransfer> transfers;  // exchange
-  bool moving_sources = false;           // sources are in the current record (OUTGOING_BASE relocates them)
+  bool moving_sources = false;           // all of them: rows start with the record's base, one section is enough
   std::vector<StageCall> calls;          // compute
   std::int32_t binding = -1;             // host stages
   std::int32_t repeat = -1;              // loop stages: which Repeat

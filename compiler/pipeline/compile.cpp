@@ -195,20 +195,25 @@ std::vector<hw::PlannedOperation> planned_operations(const Plan& plan) {
     planned.kind = name_of(step.kind);
     const hw::TensorLayout& layout = plan.stored[step.result].layout;
     planned.grid = moves ? fmt::format("{}x{}x1", layout.row_blocks(), layout.column_blocks()) : to_string(step.grid);
-    const bool matmul = step.kind == StepKind::matmul;
-    planned.precision = hw::name_of(matmul ? step.format : layout.format);
+    const bool matmul = step.kind == StepKind::matmul, attention = step.kind == StepKind::attention;
+    planned.precision = hw::name_of(matmul || attention ? step.format : layout.format);
     planned.cycles = step.cost.cycles();
     planned.compute_cycles = step.cost.compute_cycles;
     planned.exchange_cycles = step.cost.exchange_cycles;
     planned.temporary_bytes = step.cost.temporary_bytes;
     planned.resident_bytes = step.cost.resident_bytes;
     planned.repetitions = repetitions;
-    planned.left_f8 = planned.right_f8 = matmul && step.format == hw::NumberFormat::f143;
+    planned.left_f8 = planned.right_f8 = (matmul || attention) && step.format == hw::NumberFormat::f143;
     planned.inner_groups = step.grid.inner;
     if (matmul) {
-      const hw::ColumnGroups& inner = plan.stored[step.operands[0].stored].layout.groups;
-      planned.inner_width = inner.width;
-      planned.inner_padded = inner.padded;
+      planned.inner_width = step.inner_groups.width;
+      planned.inner_padded = step.inner_groups.padded;
+      planned.inner_tail_share = step.inner_groups.tail_share;
+    }
+    if (attention) {
+      planned.inner_width = step.attention.head_groups().width;
+      planned.inner_padded = step.attention.head_groups().padded;
+      planned.value_scale_exponent = step.value_scale_exponent;
     }
     if (step.kind == StepKind::layer_norm) {
       planned.inner_groups = layout.column_blocks();

@@ -44,6 +44,22 @@ MatmulBlock matmul_block(const MatmulProblem& problem, Grid grid, ReduceSplit sp
   return block;
 }
 
+namespace {
+
+// Events by which the runs of shared tails exceed their words: each row of such a panel comes in tail_share runs, and a
+// run takes as many events as its controls need.
+std::int64_t tail_events(const MatmulProblem& problem, const MatmulBlock& block) {
+  const hw::ColumnGroups& groups = problem.inner_groups;
+  if (groups.tail_share <= 1) return 0;
+  const std::int64_t g = hw::panel_width(problem.format);
+  const std::int64_t panels_between = groups.tail_share * (groups.padded / g) + 1;
+  const std::int64_t tail_words = words_of(groups.width - groups.padded, problem.format);
+  const std::int64_t extra = std::max<std::int64_t>(0, controls_per_reception + 1 - tail_words);
+  return ceil_div(block.inner / g, panels_between) * block.rows * groups.tail_share * extra;
+}
+
+}  // namespace
+
 StepCost matmul_cost(const MatmulProblem& problem, Grid grid, ReduceSplit split, const hw::Machine& machine) {
   const MatmulBlock block = matmul_block(problem, grid, split);
   const std::int64_t operand_bytes = hw::bytes_of(problem.format);
@@ -51,11 +67,16 @@ StepCost matmul_cost(const MatmulProblem& problem, Grid grid, ReduceSplit split,
   const std::int64_t panels = block.inner / hw::panel_width(problem.format);
   StepCost cost;
 
-  // Gather of the left operand: one run per source block and panel.
-  add_phase(cost, words_of(block.rows * block.inner, problem.format),
-            (block.rows / std::max<std::int64_t>(1, problem.source_rows) + 1) * panels, machine);
+  // Gather of both operands in one phase: of the left one run per source block and panel, and the weights from their
+  // homes in the row groups (the own share is copied, too).
+  std::int64_t words = words_of(block.rows * block.inner, problem.format) + tail_events(problem, block);
+  std::int64_t receptions = (block.rows / std::max<std::int64_t>(1, problem.source_rows) + 1) * panels;
   const bool gathers_weights = grid.rows > 1 || problem.weights_stored;
-  if (gathers_weights) add_phase(cost, words_of(block.inner * block.columns, problem.format), grid.rows, machine);
+  if (gathers_weights) {
+    words += words_of(block.inner * block.columns, problem.format);
+    receptions += grid.rows;
+  }
+  add_phase(cost, words, receptions, machine);
 
   hw::KernelParams gemm{.kind = hw::KernelKind::gemm, .format = problem.format, .out_format = problem.result_format};
   gemm.rows = static_cast<std::int32_t>(block.rows);
@@ -87,14 +108,15 @@ StepCost matmul_cost(const MatmulProblem& problem, Grid grid, ReduceSplit split,
 
 StepCost attention_cost(const AttentionProblem& problem, Grid grid, const hw::Machine& machine) {
   const std::int64_t queries = ceil_div(problem.queries, grid.rows);
-  const std::int64_t keys = 16 * ceil_div(ceil_div(problem.keys, 16), grid.inner);
-  const std::int64_t width = round_up(problem.width, 16), value_width = round_up(problem.value_width, 16);
-  const std::int64_t bytes = hw::bytes_of(problem.format);
+  const std::int64_t unit = problem.form.key_unit;
+  const std::int64_t keys = unit * ceil_div(ceil_div(problem.keys, unit), grid.inner);
+  const std::int64_t width = problem.form.stored_width, value_width = problem.form.stored_values;
+  const std::int64_t bytes = hw::bytes_of(problem.format), operand_bytes = hw::bytes_of(problem.form.format);
   StepCost cost;
-  add_phase(cost, words_of(queries * width + keys * (width + value_width), problem.format), 3 * (width / 16) * 3,
+  add_phase(cost, words_of(queries * width + keys * (width + value_width), problem.form.format), 3 * (width / 16) * 3,
             machine);
 
-  hw::KernelParams gemm{.kind = hw::KernelKind::gemm, .format = problem.format, .out_format = problem.format};
+  hw::KernelParams gemm{.kind = hw::KernelKind::gemm, .format = problem.form.format, .out_format = problem.format};
   gemm.rows = static_cast<std::int32_t>(queries);
   gemm.inner = static_cast<std::int32_t>(width);
   gemm.columns = static_cast<std::int32_t>(keys);
@@ -113,11 +135,11 @@ StepCost attention_cost(const AttentionProblem& problem, Grid grid, const hw::Ma
               (grid.inner - 1) * (value_width / 16 + 1), machine);
   hw::KernelParams merge{.kind = hw::KernelKind::attention_merge, .format = problem.format};
   merge.rows = static_cast<std::int32_t>(owned);
-  merge.columns = static_cast<std::int32_t>(problem.value_width);
+  merge.columns = static_cast<std::int32_t>(problem.form.value_width);
   merge.partials = grid.inner;
   cost.compute_cycles += hw::cycles(merge, machine);
-  cost.temporary_bytes =
-      bytes * (queries * width + keys * (width + value_width) + 2 * queries * keys + queries * value_width);
+  cost.temporary_bytes = operand_bytes * (queries * width + keys * (width + value_width) + queries * keys) +
+                         bytes * (queries * keys + queries * value_width);
   return cost;
 }
 

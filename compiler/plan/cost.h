@@ -22,6 +22,7 @@ struct MatmulProblem {
   std::int64_t source_rows = 1;     // rows of a block of the left operand's layout: run length of its gather
   bool weights_stored = false;      // right operand is a value, not a parameter (batched: per batch)
   std::int64_t extra_partials = 0;  // bias and residual in the reduction
+  hw::ColumnGroups inner_groups;    // shared tails make short runs
 };
 
 // The block of the busiest tile under a grid.
@@ -34,8 +35,9 @@ StepCost matmul_cost(const MatmulProblem& problem, Grid grid, ReduceSplit split,
 
 // Attention: `grid.rows` query groups x `grid.inner` key groups, for each head and batch.
 struct AttentionProblem {
-  std::int64_t batch = 1, heads = 1, queries = 0, keys = 0, width = 0, value_width = 0;  // widths of one head, real
-  hw::NumberFormat format = hw::NumberFormat::f16;
+  std::int64_t batch = 1, queries = 0, keys = 0;
+  AttentionForm form;
+  hw::NumberFormat format = hw::NumberFormat::f16;  // of scores, partial sums and the result
 };
 StepCost attention_cost(const AttentionProblem& problem, Grid grid, const hw::Machine& machine);
 

@@ -8,6 +8,7 @@
 
 #include "compiler/graph/graph.h"
 #include "compiler/layout/strided_view.h"
+#include "compiler/plan/attention_form.h"
 #include "hw/number/number.h"
 #include "hw/program/tensor_layout.h"
 
@@ -19,10 +20,11 @@ enum class Precision : std::uint8_t {
   f32,  // the reference precision
 };
 
-// Largest magnitudes of the operands of each matmul, by operation name (Repeat bodies: over all iterations):
-// the F8 scales follow. From a calibration run of the f32 reference (runtime/session/calibrate.h).
+// Largest magnitudes of the operands of each matmul and attention, by operation name (Repeat bodies: over all
+// iterations): the F8 scales follow. From a calibration run of the f32 reference (runtime/session/calibrate.h).
 struct OperandRange {
   float left_max_abs = 0, right_max_abs = 0;
+  float value_max_abs = 0;  // attention: left are the queries, right the keys
 };
 using OperandRanges = std::map<std::string, OperandRange>;
 
@@ -97,12 +99,16 @@ struct Step {
   ReduceSplit split = ReduceSplit::rows;
   hw::NumberFormat format = hw::NumberFormat::f16;  // of the matmul's operands
   std::int32_t left_scale_exponent = 0, right_scale_exponent = 0;
-  std::int32_t bias = -1;                // matmul: index into operands, or -1
-  std::int32_t residual = -1;            // matmul: stored value in the result's layout that is added, or -1
-  std::int32_t residual_parameter = -1;  // matmul: index into operands of a parameter in the result's layout, or -1
-  std::int32_t axis = 0;                 // relayout of several pieces
-  std::int32_t input = -1;               // input: which; output: which
-  std::int32_t count = 1;                // loop_begin
+  std::int32_t value_scale_exponent = 0;  // attention in F8
+  hw::ColumnGroups inner_groups;          // matmul: the order in which the left operand's inner extent is gathered
+  AttentionForm attention;                // attention: how its heads lie
+  std::int32_t first_block = 0;           // cast of a part of a value: the source's column block at which it begins
+  std::int32_t bias = -1;                 // matmul: index into operands, or -1
+  std::int32_t residual = -1;             // matmul: stored value in the result's layout that is added, or -1
+  std::int32_t residual_parameter = -1;   // matmul: index into operands of a parameter in the result's layout, or -1
+  std::int32_t axis = 0;                  // relayout of several pieces
+  std::int32_t input = -1;                // input: which; output: which
+  std::int32_t count = 1;                 // loop_begin
   StepCost cost;
 };
 

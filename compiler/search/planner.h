@@ -59,15 +59,24 @@ class Planner {
   void plan_matmul(const Operation& operation);
   void plan_parameter_matmul(const Operation& operation, const Known& left, const Known& right);
   void plan_batched_matmul(const Operation& operation, const Known& left, const Known& right);
-  hw::ColumnGroups result_groups(const Operation& operation, std::int64_t columns, std::int64_t unit) const;
+  struct ResultColumns {
+    hw::ColumnGroups groups;
+    std::int64_t unit = 16;                // blocks are cut at multiples of it
+    std::vector<std::int64_t> should_cut;  // where a part for one reader ends: a cut there saves a re-layout
+  };
+  ResultColumns result_columns(const Operation& operation, std::int64_t columns) const;
   std::optional<OperationId> fusable_residual(const Operation& operation, const Shape& shape) const;
   std::int64_t follower_cycles(ValueId value, std::int64_t rows, std::int64_t columns,
                                std::int64_t column_blocks) const;
 
+  // planner_attention.cpp
+  AttentionForm attention_form(const Operation& operation) const;
+  void plan_attention(const Operation& operation);
+  Operand attention_operand(const Operation& operation, int which, const AttentionForm& form, int scale_exponent);
+
   // planner_operations.cpp
   void plan_operation(OperationId id);
   void plan_view(const Operation& operation);
-  void plan_attention(const Operation& operation);
   void plan_layer_norm(const Operation& operation);
   void plan_softmax(const Operation& operation);
   void plan_elementwise(const Operation& operation);

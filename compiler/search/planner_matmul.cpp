@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 
 #include "compiler/search/planner.h"
@@ -31,27 +32,50 @@ void for_each_grid(std::int64_t rows, std::int64_t column_units, std::int64_t in
         visit(Grid{static_cast<std::int32_t>(r), static_cast<std::int32_t>(c), static_cast<std::int32_t>(k)});
 }
 
+// The order in which the inner extent is gathered: as it is stored, or with the tails of groups sharing panels where
+// that saves panels and moves whole words.
+hw::ColumnGroups inner_order(const hw::ColumnGroups& stored, hw::NumberFormat format) {
+  const int panel = hw::panel_width(format), tail = stored.width % panel;
+  if (!hw::is_f8(format) || stored.groups == 1 || tail == 0 || tail % 4 != 0 || panel % tail != 0 ||
+      stored.width < panel || stored.groups % (panel / tail) != 0)
+    return stored;
+  return {stored.groups, stored.width, stored.width - tail, panel / tail};
+}
+
 }  // namespace
 
-// How the result's columns are stored: by attention head, padded to whole panels, when heads read it.
-hw::ColumnGroups Planner::result_groups(const Operation& operation, std::int64_t columns, std::int64_t unit) const {
-  const auto plain =
-      hw::ColumnGroups{1, static_cast<std::int32_t>(columns), static_cast<std::int32_t>(round_up(columns, unit))};
+// How the result's columns are stored. When heads of an attention read it: by head, padded to whole panels; for F8
+// heads in plain order, cut where pieces of heads and the parts of the merged projections meet.
+Planner::ResultColumns Planner::result_columns(const Operation& operation, std::int64_t columns) const {
+  ResultColumns result{{1, static_cast<std::int32_t>(columns), static_cast<std::int32_t>(round_up(columns, unit_))},
+                       unit_};
+  const std::int64_t plain_unit = unit_;
   for (const OperationId user : users(operation.results[0])) {
     const Operation& reader = graph_.operation(user);
-    std::vector<OperationId> candidates{user};
-    if (reader.kind == OpKind::slice) candidates = users(reader.results[0]);
+    const bool sliced = reader.kind == OpKind::slice;
+    const std::vector<OperationId> candidates = sliced ? users(reader.results[0]) : std::vector<OperationId>{user};
     for (const OperationId id : candidates) {
       const Operation& attention = graph_.operation(id);
       if (attention.kind != OpKind::attention) continue;
-      const std::int64_t width = graph_.value(attention.operands[0]).shape.back() / attention.attributes.heads;
-      const std::int64_t value_width = graph_.value(attention.operands[2]).shape.back() / attention.attributes.heads;
-      if (width == value_width && columns % width == 0)
-        return {static_cast<std::int32_t>(columns / width), static_cast<std::int32_t>(width),
-                static_cast<std::int32_t>(round_up(width, 16))};
+      const AttentionForm form = attention_form(attention);
+      if (!form.f8()) {
+        if (form.width != form.value_width || columns % form.width != 0) continue;
+        const auto width = static_cast<std::int32_t>(form.width);
+        return {{static_cast<std::int32_t>(columns / width), width, static_cast<std::int32_t>(round_up(width, 16))},
+                16};
+      }
+      const std::int64_t unit = std::lcm(result.unit == plain_unit ? 16 : result.unit, form.column_unit());
+      if (columns % unit != 0) continue;
+      result.unit = unit;
+      result.groups.padded = result.groups.width;
+      if (sliced) {
+        const std::int64_t begin = reader.attributes.starts.back();
+        result.should_cut.push_back(begin);
+        result.should_cut.push_back(begin + graph_.value(reader.results[0]).shape.back());
+      }
     }
   }
-  return plain;
+  return result;
 }
 
 // The add that takes this result and a value that is known already: its reduction can add it.
@@ -157,15 +181,18 @@ void Planner::plan_parameter_matmul(const Operation& operation, const Known& lef
   }
 
   const hw::TensorLayout& source = plan_.stored[stored].layout;
-  const hw::ColumnGroups groups = result_groups(operation, columns, unit_);
-  const std::int64_t column_unit = groups.groups > 1 ? 16 : unit_;
+  const ResultColumns result_form = result_columns(operation, columns);
+  const hw::ColumnGroups& groups = result_form.groups;
+  const std::int64_t column_unit = result_form.unit;
+  step.inner_groups = inner_order(source.groups, step.format);
   MatmulProblem problem{.rows = rows,
-                        .inner = source.groups.stored(),
+                        .inner = step.inner_groups.stored(),
                         .columns = groups.stored(),
                         .format = step.format,
                         .result_format = format_,
                         .column_unit = column_unit,
                         .source_rows = largest_rows(source)};
+  problem.inner_groups = step.inner_groups;
   problem.extra_partials = (step.bias >= 0 ? 1 : 0) + (add ? 1 : 0);
 
   const hw::TensorLayout* wanted = nullptr;  // a layout that saves a re-layout when the result has it
@@ -198,6 +225,11 @@ void Planner::plan_parameter_matmul(const Operation& operation, const Known& lef
           if (add && residual.stored >= 0 && !(residual_layout && same(*residual_layout)))
             choice.total_cycles += relayout;
           if (wanted && !same(*wanted)) choice.total_cycles += relayout;
+          if (!result_form.should_cut.empty()) {
+            const auto cuts = hw::balanced_cuts(groups.stored(), column_blocks, column_unit, false);
+            for (const std::int64_t cut : result_form.should_cut)
+              if (!std::binary_search(cuts.begin(), cuts.end(), cut)) choice.total_cycles += relayout;
+          }
           if (!best || choice.rank() < best->rank()) best = choice;
         }
       });

@@ -64,66 +64,6 @@ void Planner::plan_view(const Operation& operation) {
   define(operation.results[0], known);
 }
 
-void Planner::plan_attention(const Operation& operation) {
-  const Attributes& attributes = operation.attributes;
-  const Shape& q = graph_.value(operation.operands[0]).shape;
-  const Shape& k = graph_.value(operation.operands[1]).shape;
-  const Shape& v = graph_.value(operation.operands[2]).shape;
-  AttentionProblem problem{.batch = q[0],
-                           .heads = attributes.heads,
-                           .queries = q[1],
-                           .keys = k[1],
-                           .width = q[2] / attributes.heads,
-                           .value_width = v[2] / attributes.heads,
-                           .format = format_};
-  if (problem.batch * problem.heads > machine_.tiles)
-    return unsupported(operation, fmt::format("{} batch x heads on {} tiles; each head needs a tile",
-                                              problem.batch * problem.heads, machine_.tiles));
-  Step step{.kind = StepKind::attention, .operation = operation.name, .attributes = attributes, .format = format_};
-  for (int which = 0; which < 3; ++which) {
-    Known known = resolve(operation.operands[which]);
-    if (known.is_parameter() || known.input >= 0)
-      known = {.stored = stored_somewhere(known, operation.name, name_of_value(operation.operands[which])),
-               .view = whole(known.view.shape)};
-    step.operands.push_back(operand_of(known));
-  }
-  struct Best {
-    Grid grid;
-    StepCost cost;
-    std::tuple<bool, std::int64_t, std::int64_t, std::int64_t> rank;
-  };
-  std::optional<Best> best;
-  const std::int64_t tiles = machine_.tiles / (problem.batch * problem.heads);
-  for (std::int64_t queries = 1; queries <= std::min(problem.queries, tiles); ++queries)
-    for (std::int64_t keys = 1; keys <= std::min(ceil_div(problem.keys, 16), tiles / queries); ++keys) {
-      const Grid grid{static_cast<std::int32_t>(queries), static_cast<std::int32_t>(problem.heads),
-                      static_cast<std::int32_t>(keys)};
-      const StepCost cost = attention_cost(problem, grid, machine_);
-      const bool over = cost.temporary_bytes > temporary_budget_bytes_;
-      const auto rank = std::tuple{over, over ? cost.temporary_bytes : 0, cost.cycles(), queries * keys};
-      if (!best || rank < best->rank) best = {grid, cost, rank};
-    }
-  step.grid = best->grid;
-  step.cost = best->cost;
-
-  hw::TensorLayout layout{.format = format_};
-  layout.groups = {static_cast<std::int32_t>(problem.heads), static_cast<std::int32_t>(problem.value_width),
-                   static_cast<std::int32_t>(round_up(problem.value_width, 16))};
-  const std::vector<std::int32_t> within =
-      hw::balanced_cuts(problem.queries, std::int64_t{step.grid.rows} * step.grid.inner, 1, true);
-  layout.row_cuts = {0};
-  for (std::int64_t b = 0; b < problem.batch; ++b)
-    for (std::size_t cut = 1; cut < within.size(); ++cut)
-      layout.row_cuts.push_back(static_cast<std::int32_t>(b * problem.queries + within[cut]));
-  for (std::int64_t head = 0; head <= problem.heads; ++head)
-    layout.column_cuts.push_back(static_cast<std::int32_t>(head * layout.groups.padded));
-  step.result = add_stored(name_of_value(operation.results[0]), graph_.value(operation.results[0]).shape,
-                           problem.batch * problem.queries, v[2], layout);
-  const std::int32_t result = step.result;
-  plan_.steps.push_back(std::move(step));
-  define_stored(operation.results[0], result);
-}
-
 void Planner::plan_layer_norm(const Operation& operation) {
   const ValueId x = operation.operands[0];
   const Shape& shape = graph_.value(x).shape;

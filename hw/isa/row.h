@@ -37,11 +37,24 @@ struct PointerControl {
   friend auto operator<=>(const PointerControl&, const PointerControl&) = default;
 };
 
+// A row of two sections: OUTGOING_BASE is written from a register in slots [slot, slot + base_write_events), in which
+// the tile neither sends nor applies a control; sends from then on count from the new base.
+inline constexpr std::int32_t base_write_events = 13;  // measured on silicon (docs/fidelity.md)
+struct BaseWrite {
+  std::int32_t slot = -1;  // at least 1; -1: none, all sends count from the base at the row's start
+  std::int32_t base_register = 0;
+  bool present() const { return slot >= 0; }
+  // Whether something else may happen in this slot.
+  bool allows(std::int32_t other) const { return !present() || other < slot || other >= slot + base_write_events; }
+  friend bool operator==(const BaseWrite&, const BaseWrite&) = default;
+};
+
 // Everything in one row, each list in order of events. `events` is the row's length: where br m10 is reached.
 struct RowSchedule {
   std::vector<Send> sends;
   std::vector<SourceControl> sources;
   std::vector<PointerControl> pointers;
+  BaseWrite base_write;
   std::int32_t events = 0;
   friend bool operator==(const RowSchedule&, const RowSchedule&) = default;
 };

@@ -47,8 +47,18 @@ class RowDecoder {
       case Opcode::sendoff: return continue_send(i);
       case Opcode::sendpic: return send_with_control(i);
       case Opcode::sendpicp: return send_with_both(i);
+      case Opcode::put: return write_base(i);
       default: return corrupt(i, "an instruction without events inside a row");
     }
+  }
+
+  Status write_base(const Instruction& i) {
+    if (i.immediate != csr::outgoing_base) return corrupt(i, "a row writes no other register than OUTGOING_BASE");
+    if (row_.schedule.base_write.present()) return corrupt(i, "a row writes OUTGOING_BASE once");
+    row_.schedule.base_write = {now_, i.s};
+    streaming_ = false;
+    now_ += base_write_events;
+    return {};
   }
 
   Status idle(const Instruction& i) {
@@ -139,7 +149,7 @@ std::vector<Send> joined(const std::vector<Send>& sends) {
 Result<DecodedRow> decode_row(std::span<const std::uint32_t> code) { return RowDecoder(code).decode_all(); }
 
 bool equivalent(const RowSchedule& a, const RowSchedule& b) {
-  return a.events == b.events && a.sources == b.sources && a.pointers == b.pointers &&
+  return a.events == b.events && a.sources == b.sources && a.pointers == b.pointers && a.base_write == b.base_write &&
          joined(a.sends) == joined(b.sends);
 }
 

@@ -20,6 +20,7 @@ struct Control {
   std::int32_t slot = 0;
   const SourceControl* source = nullptr;
   const PointerControl* pointer = nullptr;
+  const BaseWrite* base = nullptr;  // alone: neither source nor pointer
 };
 
 tl::unexpected<Error> cannot(std::int32_t event, const std::string& what) {
@@ -83,14 +84,37 @@ Result<std::vector<Control>> controls_of(const RowSchedule& schedule) {
     }
     controls.push_back(control);
   }
+  if (schedule.base_write.present()) {
+    const auto at = std::find_if(controls.begin(), controls.end(),
+                                 [&](const Control& control) { return control.slot >= schedule.base_write.slot; });
+    controls.insert(at, {.slot = schedule.base_write.slot, .base = &schedule.base_write});
+  }
   return controls;
+}
+
+// Nothing else happens while OUTGOING_BASE is written.
+Status check_base_write(const BaseWrite& write, const std::vector<Send>& streams,
+                        const std::vector<Control>& controls) {
+  if (!write.present()) return {};
+  if (write.slot < 1 || write.base_register < 0 || write.base_register > 15)
+    return cannot(write.slot, "OUTGOING_BASE is written from a register, behind the first event");
+  const auto clash = [&](std::int32_t event) {
+    return cannot(event, fmt::format("OUTGOING_BASE is written in the {} events from {} on, in which nothing else fits",
+                                     base_write_events, write.slot));
+  };
+  for (const Control& control : controls)
+    if (control.base == nullptr && !write.allows(control.slot)) return clash(control.slot + 1);
+  for (const Send& stream : streams)
+    if (stream.event < write.slot + base_write_events && stream.event + stream.words > write.slot)
+      return clash(stream.event);
+  return {};
 }
 
 Status check_starts(const std::vector<Send>& streams, const std::vector<Control>& controls) {
   auto control = controls.begin();
   for (const Send& stream : streams) {
     while (control != controls.end() && control->slot + 1 < stream.event) ++control;
-    if (control != controls.end() && !control_allowed(control->slot + 1, stream))
+    if (control != controls.end() && control->base == nullptr && !control_allowed(control->slot + 1, stream))
       return cannot(control->slot + 1,
                     fmt::format("a control has no encoding at the event at which a send starts ({}) or "
                                 "at the one after it",
@@ -113,6 +137,14 @@ class RowEncoder {
 
   // A control without a send; `idle_until`: nothing else happens before that slot.
   Status control(const Control& control, std::int32_t idle_until) {
+    if (control.base) {
+      delay_until(control.slot);
+      Instruction put{.opcode = Opcode::put, .s = control.base->base_register};
+      put.immediate = csr::outgoing_base;
+      put.count = base_write_events;
+      timed(put);
+      return {};
+    }
     if (control.source && control.pointer) {
       delay_until(control.slot);
       return combined(control, {.opcode = Opcode::sendpicp, .count = std::min(idle_until - control.slot, max_send)});
@@ -189,7 +221,7 @@ class RowEncoder {
   bool split_one() {
     for (std::size_t i = instructions_.size(); i-- > 1;) {
       Instruction& whole = instructions_[i];
-      if (whole.count >= 2) {
+      if (whole.count >= 2 && whole.opcode != Opcode::put) {
         const bool control_is_last = whole.opcode == Opcode::delaypic || whole.opcode == Opcode::delayxpic;
         const bool idle = control_is_last || whole.opcode == Opcode::delay || whole.sctl == 0;
         // sendpic has no sctl field of its own: what it continues has it.
@@ -237,8 +269,11 @@ Result<std::vector<std::uint32_t>> encode_row(const RowSchedule& schedule, std::
   TW_TRY(const std::vector<Send> streams, streams_of(schedule));
   TW_TRY(const std::vector<Control> controls, controls_of(schedule));
   TW_TRY_STATUS(check_starts(streams, controls));
+  TW_TRY_STATUS(check_base_write(schedule.base_write, streams, controls));
   const std::int32_t last_send = streams.empty() ? 0 : streams.back().event + streams.back().words;
-  const std::int32_t last_control = controls.empty() ? 0 : controls.back().slot + 1;
+  const std::int32_t last_control = controls.empty()       ? 0
+                                    : controls.back().base ? controls.back().slot + base_write_events
+                                                           : controls.back().slot + 1;
   if (schedule.events < std::max(last_send, last_control))
     return cannot(schedule.events,
                   fmt::format("the row ends before its last action at event {}", std::max(last_send, last_control)));

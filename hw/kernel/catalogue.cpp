@@ -111,8 +111,6 @@ Status check(const KernelParams& p) {
     TW_TRY_STATUS(require(p.out_format == (p.format == NumberFormat::f32 ? NumberFormat::f32 : NumberFormat::f16), p,
                           "out_format", static_cast<int>(p.out_format),
                           "it is f32 for f32 operands and f16 for the others"));
-    TW_TRY_STATUS(require(p.coefficient_form != CoefficientForm::block || bytes_of(p.format) > 1, p, "coefficient_form",
-                          2, "block form takes f16 and f32 only"));
     if (p.coefficient_form == CoefficientForm::row)
       TW_TRY_STATUS(require(p.coefficient_stride >= p.columns, p, "coefficient_stride", p.coefficient_stride,
                             "it must be at least the columns"));
@@ -126,8 +124,21 @@ Status check(const KernelParams& p) {
     TW_TRY_STATUS(
         require(p.column_unit == 16 || p.column_unit == 32, p, "column_unit", p.column_unit, "it is 16 or 32"));
   }
-  if (p.kind == KernelKind::attention_merge)
+  if (p.kind == KernelKind::attention_softmax)
+    TW_TRY_STATUS(require(p.out_format == p.format || p.out_format == NumberFormat::f143, p, "out_format",
+                          static_cast<int>(p.out_format), "it is the format of the scores, or f143"));
+  if (p.kind == KernelKind::cast) {
+    const bool to_f8 = bytes_of(p.out_format) == 1;
+    TW_TRY_STATUS(require(p.out_panel == 0 || (p.out_panel == 16 && to_f8), p, "out_panel", p.out_panel,
+                          "it is 0, or 16 for casts to FP8"));
+    TW_TRY_STATUS(require(p.out_group == 0 || (p.out_group > 0 && p.out_group <= 32 && to_f8 && p.out_panel == 0), p,
+                          "out_group", p.out_group, "it is 0, or 1 to 32 for casts to FP8 panels of 32"));
+  }
+  if (p.kind == KernelKind::attention_merge) {
+    TW_TRY_STATUS(require(p.column_offset >= 0 && p.column_offset < 16, p, "column_offset", p.column_offset,
+                          "allowed are 0 to 15"));
     TW_TRY_STATUS(require(p.group >= 0 && p.group < p.partials, p, "group", p.group, "it must be below the partials"));
+  }
   if (p.kind == KernelKind::fill)
     TW_TRY_STATUS(require(p.elements % 8 == 0, p, "elements", p.elements, "it must be a multiple of 8 bytes"));
   if (p.kind == KernelKind::copy)

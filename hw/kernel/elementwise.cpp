@@ -57,14 +57,23 @@ double binary_cycles(const KernelParams& p, const Machine& machine) {
   return prices.elementwise_call + element * width_factor(p.format) * block_elements(p);
 }
 
-std::vector<Operand> cast_operands(const KernelParams& p) {
-  return {{"out", 2, true, panel_bytes(p.rows, p.columns, p.out_row_stride, p.out_format)},
-          {"in", 3, false, panel_bytes(p.rows, p.columns, p.row_stride, p.format)}};
+// Columns that the output of a cast takes, pads included.
+std::int64_t cast_columns(const KernelParams& p) {
+  if (p.out_panel > 0) return round_up(p.columns, p.out_panel);
+  const std::int64_t panel = panel_width(p.out_format);
+  return ceil_div(p.columns, p.out_group > 0 ? p.out_group : panel) * panel;
 }
 
-// 330 + 24 * ceil(n / 48) [measured, F16 to FP8]; the same for F32 (guess).
+std::vector<Operand> cast_operands(const KernelParams& p) {
+  const std::int64_t columns = cast_columns(p);
+  const std::int64_t out = p.out_panel > 0 ? ((columns / p.out_panel - 1) * p.out_row_stride + p.rows) * p.out_panel
+                                           : panel_bytes(p.rows, columns, p.out_row_stride, p.out_format);
+  return {{"out", 2, true, out}, {"in", 3, false, panel_bytes(p.rows, p.columns, p.row_stride, p.format)}};
+}
+
+// 330 + 24 * ceil(n / 48) [measured, F16 to FP8], n with the pads that are written; the same for F32 (guess).
 double cast_cycles(const KernelParams& p, const Machine& machine) {
-  const std::int64_t elements = p.rows * round_up(p.columns, panel_width(p.out_format));
+  const std::int64_t elements = p.rows * cast_columns(p);
   return machine.prices.cast_call + machine.prices.cast_round * static_cast<double>(ceil_div(elements, 48));
 }
 

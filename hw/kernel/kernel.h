@@ -41,7 +41,7 @@ inline constexpr int kernel_kinds = 14;
 enum class CoefficientForm : std::uint8_t {
   panel,  // [columns / 16][inner / g][16][g]: host-packed weights, one AMP micro-panel after the other
   row,    // [inner / g][coefficient_stride][g]: anything stored as a left operand of those rows (K of Q K^T)
-  block,  // [columns / 16][coefficient_stride][16]: a result with rows = inner (V of P V); F16 and F32 only
+  block,  // [columns / 16][coefficient_stride][16]: a result with rows = inner (V of P V)
 };
 
 enum class UnaryFunction : std::uint8_t {
@@ -77,7 +77,9 @@ enum class RowReduction : std::uint8_t { sum, mean, maximum };
 //  binary      the same, binary, has_scalar: b is `scalar` (scalar_first: scalar OP a).
 //  cast        rows, columns (valid), format -> out_format, row_stride, out_row_stride, scale_exponent (of the F8
 //  side).
-//              Panel width changes with the format; pads of the output are written as zero.
+//              Panel width changes with the format; pads of the output are written as zero. F8 only: out_group (real
+//              columns that each output panel takes, zeros behind; 0: all 32), out_panel (16: panels stay 16 wide, the
+//              block form of coefficients; 0: 32).
 //  layer_norm_statistics  rows, columns (valid), row_stride, format; writes [rows] pairs (sum, M2) of F32, M2 about the
 //  local mean. layer_norm_apply  rows, columns (valid), row_stride, out_row_stride, format, groups, total_columns,
 //  column_unit, group,
@@ -87,11 +89,13 @@ enum class RowReduction : std::uint8_t { sum, mean, maximum };
 //              gamma, beta: [round_up(columns, 16)] values of `format` (has_bias false: no beta; has_scale false: no
 //              gamma).
 //  softmax     rows, columns (valid), row_stride, out_row_stride, format.
-//  attention_softmax  rows, columns (valid keys here), row_stride, format, scale, causal, row_offset, column_offset.
-//              Writes exp(scale * s - local max) rounded to `format` and per row (max, sum) in F32; a row with no
+//  attention_softmax  rows, columns (valid keys here), row_stride, format, out_format (f143: scale_exponent), scale,
+//              causal, row_offset, column_offset.
+//              Writes exp(scale * s - local max) rounded to `out_format` and per row (max, sum) in F32; a row with no
 //              allowed key gets max = -inf, sum = 0, zeros. sum is of the rounded probabilities.
 //  attention_merge  rows, columns (valid, one head), partials, format, row_stride (own partial), out_row_stride,
-//              group (index of the own partial in the statistics). Statistics [partials][rows] pairs (max, sum), in
+//              group (index of the own partial in the statistics), column_offset (of the valid columns in the partials:
+//              0 to 15). Statistics [partials][rows] pairs (max, sum), in
 //              group order; received partials skip the own one and keep group order. result = sum_p 2^.. e^(max_p -
 //              max) O_p / sum.
 //  row_reduce  rows, columns (valid), row_stride, out_row_stride, format, reduction.
@@ -114,6 +118,7 @@ struct KernelParams {
   std::int32_t row_stride = 0, out_row_stride = 0, coefficient_stride = 0;
   std::int32_t groups = 1, group = 0, total_columns = 0, column_unit = 16;
   std::int32_t row_offset = 0, column_offset = 0;
+  std::int32_t out_group = 0, out_panel = 0;
   std::int32_t scale_exponent = 0;
   std::int32_t weights_region = 1;
   float scale = 1.0F, scalar = 0.0F, epsilon = 0.0F;

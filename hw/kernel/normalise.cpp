@@ -52,23 +52,23 @@ double softmax_cycles(const KernelParams& p, const Machine& machine) {
 }
 
 std::vector<Operand> attention_softmax_operands(const KernelParams& p) {
-  return {{"probabilities", 2, true, panel_bytes(p.rows, p.columns, p.row_stride, p.format)},
+  return {{"probabilities", 2, true, panel_bytes(p.rows, p.columns, p.row_stride, p.out_format)},
           {"scores", 3, false, panel_bytes(p.rows, p.columns, p.row_stride, p.format)},
           {"statistics", 4, true, p.rows * statistics_bytes}};
 }
 
-// 300 + 88 a row + 3 an element: through 19,500 for 8 split rows of 768 (measured) and 20,750 for 32 x 183
-// (docs/fidelity.md, derived).
+// All workers share every row (maximum, exponentials, sum in three passes): 3,290 + 2.638 an element, through the two
+// measured calls of that kernel: 19,500 for 8 rows of 768 and 5,232 for one row of 729, stored as 736.
 double attention_softmax_cycles(const KernelParams& p, const Machine& machine) {
   const KernelPrices& prices = machine.prices;
-  return prices.softmax_call + prices.softmax_row * p.rows +
-         prices.softmax_element * width_factor(p.format) * elements_of(p);
+  return prices.split_softmax_call + prices.split_softmax_element * width_factor(p.format) * elements_of(p);
 }
 
 std::vector<Operand> merge_operands(const KernelParams& p) {
-  const std::int64_t block = panel_bytes(p.rows, p.columns, p.rows, p.format);
+  const std::int64_t columns = p.column_offset + p.columns;  // of the partials
+  const std::int64_t block = panel_bytes(p.rows, columns, p.rows, p.format);
   std::vector<Operand> list{{"out", 2, true, panel_bytes(p.rows, p.columns, p.out_row_stride, p.format)},
-                            {"own partial", 3, false, panel_bytes(p.rows, p.columns, p.row_stride, p.format)}};
+                            {"own partial", 3, false, panel_bytes(p.rows, columns, p.row_stride, p.format)}};
   if (p.partials > 1) list.push_back({"received partials", 4, false, block * (p.partials - 1)});
   list.push_back({"statistics", 5, false, std::int64_t{p.partials} * p.rows * statistics_bytes});
   return list;
@@ -108,7 +108,7 @@ const KernelSpec softmax_spec{"softmax",      "fit through measured rows of 768:
                               0.05,           softmax_operands,
                               softmax_cycles, block_flops};
 const KernelSpec attention_softmax_spec{"attention_softmax",
-                                        "fit through 19,500 for 8 x 768 (measured) and 20,750 for 32 x 183",
+                                        "fit through two measured calls: 19,500 for 8 x 768, 5,232 for 1 x 729",
                                         0.06,
                                         attention_softmax_operands,
                                         attention_softmax_cycles,

@@ -76,12 +76,12 @@ struct KernelPrices {
   double gelu_call = 0, gelu_row = 0, gelu_group = 0;            // 222 + rows*(228 + 90*ceil(w/24))
   double cast_call = 0, cast_round = 0;                          // 330 + 24*ceil(n/48)
   double copy_call = 0, copy_word = 0;                           // 246 + 12*ceil(w/6), 8-byte words
-  double strided_copy_call = 0, strided_copy_row = 0, strided_copy_word = 0;  // 294 + 6*ceil(r/6)*(2w + 6)
-  double statistics_call = 0, statistics_element = 0;                         // 300 + 2.33 an element
-  double normalise_call = 0, normalise_element = 0;                           // 300 + 3.78 an element
-  double softmax_call = 0, softmax_row = 0, softmax_element = 0;              // empirical, docs/fidelity.md
-  double elementwise_call = 0, elementwise_element = 0;                       // add: 1,368 for 1,152, 2,124 for 2,152
-  double transcendental_element = 0;                                          // exp, tanh, erf, ... (guess, from gelu)
+  double strided_copy_call = 0, strided_copy_row = 0, strided_copy_word = 0;   // 294 + 6*ceil(r/6)*(2w + 6)
+  double statistics_call = 0, statistics_element = 0;                          // 300 + 2.33 an element
+  double normalise_call = 0, normalise_element = 0;                            // 300 + 3.78 an element
+  double softmax_call = 0, split_softmax_call = 0, split_softmax_element = 0;  // empirical, docs/fidelity.md
+  double elementwise_call = 0, elementwise_element = 0;                        // add: 1,368 for 1,152, 2,124 for 2,152
+  double transcendental_element = 0;                                           // exp, tanh, erf, ... (guess, from gelu)
 };
 
 // Code bytes that kernels and support occupy in region 0.

@@ -55,6 +55,9 @@ inline float round_to_f16(float value) {
   return std::bit_cast<float>(rounded | (bits & 0x80000000U));
 }
 
+// f32 value rounded through F143 and back, clipped at its largest value.
+inline float round_to_f143(float value) { return f143_to_f32(f32_to_f143(value)); }
+
 // Bulk codecs, vectorised where the compiler can. `scale_exponent`: stored = value * 2^-scale_exponent, so
 // decoding multiplies by 2^scale_exponent. Used for F8 only (0 elsewhere).
 void decode(NumberFormat format, std::span<const std::byte> in, int scale_exponent, std::span<float> out);

@@ -44,6 +44,8 @@ KernelParams kernel_of(FieldReader& reader, const fb::KernelT& k) {
   p.column_unit = k.column_unit;
   p.row_offset = k.row_offset;
   p.column_offset = k.column_offset;
+  p.out_group = k.out_group;
+  p.out_panel = k.out_panel;
   p.scale_exponent = k.scale_exponent;
   p.weights_region = k.weights_region;
   p.scale = k.scale;
@@ -133,6 +135,8 @@ PlannedOperation planned_of(const fb::PlannedT& from) {
   out.inner_groups = from.inner_groups;
   out.inner_width = from.inner_width;
   out.inner_padded = from.inner_padded;
+  out.inner_tail_share = from.inner_tail_share;
+  out.value_scale_exponent = from.value_scale_exponent;
   out.fused_add = from.fused_add;
   return out;
 }
@@ -175,9 +179,9 @@ Result<Program> program_of(const fb::ProgramT& from, const std::string& path, co
   for (const auto& binding : from.bindings) out.bindings.push_back(binding_of(reader, *binding, out.machine));
   for (const auto& planned : from.plan) out.plan.push_back(planned_of(*planned));
   for (const PlannedOperation& planned : out.plan)
-    reader.require(
-        planned.repetitions >= 1 && planned.inner_groups >= 1 && planned.inner_width >= 0 && planned.inner_padded >= 0,
-        "a planned operation's groups are out of range");
+    reader.require(planned.repetitions >= 1 && planned.inner_groups >= 1 && planned.inner_width >= 0 &&
+                       planned.inner_padded >= 0 && planned.inner_tail_share >= 1 && planned.inner_tail_share <= 32,
+                   "a planned operation's groups are out of range");
   out.has_weights = from.has_weights;
   out.estimated_cycles = from.estimated_cycles;
   out.tile_peak_bytes = from.tile_peak_bytes;

@@ -70,6 +70,8 @@ std::unique_ptr<fb::KernelT> kernel_of(const KernelParams& p) {
   k->column_unit = p.column_unit;
   k->row_offset = p.row_offset;
   k->column_offset = p.column_offset;
+  k->out_group = p.out_group;
+  k->out_panel = p.out_panel;
   k->scale_exponent = p.scale_exponent;
   k->weights_region = p.weights_region;
   k->scale = p.scale;
@@ -130,6 +132,8 @@ std::unique_ptr<fb::PlannedT> planned_of(const PlannedOperation& planned) {
   out->inner_groups = planned.inner_groups;
   out->inner_width = planned.inner_width;
   out->inner_padded = planned.inner_padded;
+  out->inner_tail_share = planned.inner_tail_share;
+  out->value_scale_exponent = planned.value_scale_exponent;
   out->fused_add = planned.fused_add;
   return out;
 }

@@ -109,9 +109,11 @@ struct PlannedOperation {
   // layer_norm: groups of columns, in units of inner_width, whose statistics are combined.
   std::int32_t inner_groups = 1;
   std::int32_t inner_width = 0,
-               inner_padded = 0;  // the left operand's column groups: panels start anew in each (0: one)
-  bool fused_add = false;         // the add that reads the result takes it before it is rounded
-  std::string layout;             // of the output, for people
+               inner_padded = 0;          // the left operand's column groups: panels start anew in each (0: one)
+  std::int32_t inner_tail_share = 1;      // of those groups (hw/program/tensor_layout.h)
+  std::int32_t value_scale_exponent = 0;  // attention in F8: of the values
+  bool fused_add = false;                 // the add that reads the result takes it before it is rounded
+  std::string layout;                     // of the output, for people
 };
 
 struct Program {

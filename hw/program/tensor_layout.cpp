@@ -34,6 +34,27 @@ std::int64_t MatrixView::at(std::int64_t row, std::int64_t column) const {
   return offset + flat(row_dims, row) + flat(column_dims, column);
 }
 
+std::int64_t ColumnGroups::stored_of(std::int64_t column) const {
+  const std::int64_t group = column / width, within = column % width;
+  if (tail_share <= 1) return group * padded + within;
+  const std::int64_t first = group / tail_share * tail_share * width, member = group % tail_share;
+  return first + (within < padded ? member * padded + within
+                                  : tail_share * padded + member * (width - padded) + within - padded);
+}
+
+std::int64_t ColumnGroups::column_of(std::int64_t stored_column) const {
+  if (tail_share <= 1) {
+    const std::int64_t within = stored_column % padded;
+    return within < width ? stored_column / padded * width + within : -1;
+  }
+  const std::int64_t span = std::int64_t{tail_share} * width, within = stored_column % span;
+  const std::int64_t heads = std::int64_t{tail_share} * padded, tail = width - padded;
+  const bool in_tail = within >= heads;
+  const std::int64_t member = in_tail ? (within - heads) / tail : within / padded;
+  const std::int64_t column = in_tail ? padded + (within - heads) % tail : within % padded;
+  return stored_column / span * span + member * width + column;
+}
+
 MatrixView plain_view(std::int64_t rows, std::int64_t columns) { return {{{rows, columns}}, {{columns, 1}}, 0}; }
 
 std::int64_t TensorLayout::offset_of(int r, int c, std::int64_t row, std::int64_t stored_column) const {

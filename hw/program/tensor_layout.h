@@ -32,24 +32,28 @@ MatrixView plain_view(std::int64_t rows, std::int64_t columns);
 
 // Columns grouped for storage: groups of `width` real columns each stored as `padded` columns (zeros behind).
 // stored(j) = (j / width) * padded + j % width. One group with padded = round_up(columns, b) is the ordinary case.
+//
+// With tails shared (tail_share > 1) there are no pads: of each group the first `padded` columns (whole panels, less
+// than `width`) are stored together, and the tails of tail_share neighbouring groups follow behind them. Heads of 72 in
+// panels of 32: four times 64 columns, then a panel of four times 8. The order for the inner extent of a product.
 struct ColumnGroups {
   std::int32_t groups = 1;
   std::int32_t width = 0;
   std::int32_t padded = 0;
+  std::int32_t tail_share = 1;
   std::int64_t columns() const { return std::int64_t{groups} * width; }
-  std::int64_t stored() const { return std::int64_t{groups} * padded; }
-  std::int64_t stored_of(std::int64_t column) const { return column / width * padded + column % width; }
+  std::int64_t stored() const { return std::int64_t{groups} * (tail_share > 1 ? width : padded); }
+  std::int64_t stored_of(std::int64_t column) const;
   // The real column at a stored one, or -1 for a pad.
-  std::int64_t column_of(std::int64_t stored_column) const {
-    const std::int64_t within = stored_column % padded;
-    return within < width ? stored_column / padded * width + within : -1;
-  }
+  std::int64_t column_of(std::int64_t stored_column) const;
   friend bool operator==(const ColumnGroups&, const ColumnGroups&) = default;
 };
 
 // A matrix of values distributed over tiles. Block (r, c) holds rows [row_cuts[r], row_cuts[r+1]) and stored columns
 // [column_cuts[c], column_cuts[c+1]) (multiples of the panel width) as a panel tensor with row stride = its rows, on
-// tile first_tile + (r * column_blocks + c) * 1. Empty blocks are allowed (no bytes).
+// tile first_tile + r * row_tiles + c. Empty blocks are allowed (no bytes).
+//
+// panel_columns and row_tiles are for values between two steps of a plan; the layouts in a package have neither.
 struct TensorLayout {
   NumberFormat format = NumberFormat::f16;
   std::int32_t scale_exponent = 0;  // F8: value = stored * 2^scale_exponent
@@ -57,14 +61,17 @@ struct TensorLayout {
   std::vector<std::int32_t> row_cuts;     // row blocks + 1 entries, from 0 to rows
   std::vector<std::int32_t> column_cuts;  // column blocks + 1 entries, from 0 to groups.stored()
   std::int32_t first_tile = 0;
+  std::int32_t panel_columns = 0;  // width of a panel, where it is not the format's own (F8 in panels of 16); 0: it is
+  std::int32_t row_tiles = 0;      // tiles from one row of blocks to the next (part of a wider value); 0: its blocks
 
   int row_blocks() const { return static_cast<int>(row_cuts.size()) - 1; }
   int column_blocks() const { return static_cast<int>(column_cuts.size()) - 1; }
   int blocks() const { return row_blocks() * column_blocks(); }
   std::int64_t rows() const { return row_cuts.back(); }
-  int panel() const { return bytes_of(format) == 1 ? 32 : 16; }
+  int panel() const { return panel_columns > 0 ? panel_columns : bytes_of(format) == 1 ? 32 : 16; }
   TileId tile_of(int row_block, int column_block) const {
-    return {static_cast<std::uint32_t>(first_tile + row_block * column_blocks() + column_block)};
+    const int stride = row_tiles > 0 ? row_tiles : column_blocks();
+    return {static_cast<std::uint32_t>(first_tile + row_block * stride + column_block)};
   }
   std::int64_t block_rows(int r) const { return row_cuts[r + 1] - row_cuts[r]; }
   std::int64_t block_columns(int c) const { return column_cuts[c + 1] - column_cuts[c]; }

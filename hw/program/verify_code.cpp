@@ -135,9 +135,11 @@ class CodeWalk {
   }
 
   void check_row(std::uint32_t row, const RowSchedule& schedule) {
-    if (outgoing_base_ && checked_rows_.insert({row, *outgoing_base_}).second)
+    const Register second = schedule.base_write.present() ? get(schedule.base_write.base_register) : outgoing_base_;
+    if (outgoing_base_ && second && checked_rows_.insert({row, *outgoing_base_, *second}).second)
       for (const Send& send : schedule.sends) {
-        const std::uint32_t from = *outgoing_base_ + send.address_words * 4;
+        const std::uint32_t base = send.event > schedule.base_write.slot ? *second : *outgoing_base_;
+        const std::uint32_t from = base + send.address_words * 4;
         if (!sram_.contains(from, static_cast<std::uint32_t>(send.words) * 4))
           findings_.add(
               "row.send_bounds",
@@ -221,7 +223,7 @@ class CodeWalk {
   std::map<std::uint32_t, std::uint32_t> entries_;
   std::vector<std::optional<Instruction>> decoded_;
   std::map<std::uint32_t, std::optional<RowSchedule>> rows_;
-  std::set<std::pair<std::uint32_t, std::uint32_t>> checked_rows_;
+  std::set<std::array<std::uint32_t, 3>> checked_rows_;  // row, base of its first and of its second section
   std::array<Register, registers> m_{};
   Register outgoing_base_, incoming_base_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/plan/attention_form.h"
 #include "hw/base/parallel.h"
 #include "hw/base/units.h"
 #include "hw/kernel/kernel.h"
@@ -31,17 +32,30 @@ void multiply(const Eigen::Ref<const Matrix>& a, const Eigen::Ref<const Matrix>&
   });
 }
 
-// Inner elements of each stored panel: column groups start a panel anew, and pads are not multiplied.
-struct InnerPanel {
+// Inner elements of each stored panel, as runs: column groups start a panel anew or share one for their tails, and pads
+// are not multiplied.
+struct InnerRun {
   Eigen::Index from = 0, width = 0;
 };
+using InnerPanel = std::vector<InnerRun>;
+
 std::vector<InnerPanel> inner_panels(Eigen::Index inner, std::int64_t panel, const hw::PlannedOperation* plan) {
-  const std::int64_t width = plan != nullptr && plan->inner_width > 0 ? plan->inner_width : inner;
-  const std::int64_t padded = round_up(plan != nullptr && plan->inner_padded > 0 ? plan->inner_padded : inner, panel);
-  std::vector<InnerPanel> panels;
-  for (std::int64_t group = 0; group < inner / width; ++group)
-    for (std::int64_t from = 0; from < padded; from += panel)
-      panels.push_back({group * width + std::min(from, width), std::clamp<std::int64_t>(width - from, 0, panel)});
+  hw::ColumnGroups order{1, static_cast<std::int32_t>(inner), static_cast<std::int32_t>(round_up(inner, panel))};
+  if (plan != nullptr && plan->inner_width > 0) {
+    order = {static_cast<std::int32_t>(inner / plan->inner_width), plan->inner_width, plan->inner_padded,
+             plan->inner_tail_share};
+    if (order.tail_share <= 1) order.padded = static_cast<std::int32_t>(round_up(order.padded, panel));
+  }
+  std::vector<InnerPanel> panels(static_cast<std::size_t>(order.stored() / panel));
+  for (std::int64_t stored = 0; stored < order.stored(); ++stored) {
+    const std::int64_t column = order.column_of(stored);
+    if (column < 0) continue;
+    InnerPanel& runs = panels[static_cast<std::size_t>(stored / panel)];
+    if (!runs.empty() && runs.back().from + runs.back().width == column)
+      ++runs.back().width;
+    else
+      runs.push_back({column, 1});
+  }
   return panels;
 }
 
@@ -58,9 +72,10 @@ void multiply_rounded(const Eigen::Ref<const Matrix>& a, const Eigen::Ref<const 
     for (std::int64_t group = 0; group < groups; ++group) {
       accumulator.setZero(rows, b.cols());
       for (std::int64_t p = balanced_cut(group, count, groups); p < balanced_cut(group + 1, count, groups); ++p) {
-        if (panels[p].width == 0) continue;
-        product.noalias() =
-            a.block(first, panels[p].from, rows, panels[p].width) * b.middleRows(panels[p].from, panels[p].width);
+        if (panels[p].empty()) continue;
+        product.setZero(rows, b.cols());
+        for (const InnerRun& run : panels[p])
+          product.noalias() += a.block(first, run.from, rows, run.width) * b.middleRows(run.from, run.width);
         accumulator += product;
         round_all(accumulator);
       }
@@ -70,14 +85,14 @@ void multiply_rounded(const Eigen::Ref<const Matrix>& a, const Eigen::Ref<const 
   });
 }
 
-// out += a * b, rounded to F16 after each panel of 16 inner elements when the machine would.
-void accumulate(const Matrix& a, const Matrix& b, bool rounded, Matrix& out) {
-  if (!rounded) {
+// out += a * b, rounded to F16 after each panel of inner elements when the machine would (panel 0: it would not).
+void accumulate(const Matrix& a, const Matrix& b, Eigen::Index panel, Matrix& out) {
+  if (panel == 0) {
     out.noalias() += a * b;
     return;
   }
-  for (Eigen::Index from = 0; from < a.cols(); from += 16) {
-    const Eigen::Index width = std::min<Eigen::Index>(16, a.cols() - from);
+  for (Eigen::Index from = 0; from < a.cols(); from += panel) {
+    const Eigen::Index width = std::min<Eigen::Index>(panel, a.cols() - from);
     out.noalias() += a.middleCols(from, width) * b.middleRows(from, width);
     round_all(out);
   }
@@ -165,23 +180,33 @@ Tensor attention(const compiler::Operation& operation, const Operands& operands,
   const std::int64_t heads = operation.attributes.heads, width = q[2] / heads, value_width = v[2] / heads;
   const std::int64_t queries = q[1], keys = k[1];
   const auto scale = static_cast<float>(operation.attributes.scale);
+  const hw::PlannedOperation* plan = rounding.f16 ? rounding.plan : nullptr;
+  const bool f8 = plan != nullptr && plan->left_f8;
+  const int panel = f8 ? 32 : rounding.f16 ? 16 : 0;
+  const Eigen::Index width_panel = f8 ? plan->inner_width : panel;
   Tensor result{shape, std::vector<float>(static_cast<std::size_t>(compiler::elements_of(shape)))};
   parallel_for(static_cast<std::size_t>(q[0] * heads), [&](std::size_t index) {
     const std::int64_t batch = static_cast<std::int64_t>(index) / heads,
                        head = static_cast<std::int64_t>(index) % heads;
-    const auto part = [&](const Tensor& tensor, std::int64_t tokens, std::int64_t part_width) {
+    const auto part = [&](const Tensor& tensor, std::int64_t tokens, std::int64_t part_width, int scale_exponent) {
       const std::int64_t stride = tensor.shape[2];
       Matrix matrix = ConstMap(tensor.data.data() + batch * tokens * stride + head * part_width, tokens, part_width,
                                Eigen::OuterStride<>(stride));
-      if (rounding.f16)
+      const float unit = std::ldexp(1.0F, scale_exponent);
+      if (f8)
+        for (float& value : matrix.reshaped()) value = hw::round_to_f143(value / unit) * unit;
+      else if (rounding.f16)
         for (float& value : matrix.reshaped()) value = hw::round_to_f16(value);
       return matrix;
     };
-    const Matrix query = part(*operands[0], queries, width), key = part(*operands[1], keys, width);
-    const Matrix value = part(*operands[2], keys, value_width);
-    const std::int64_t groups = rounding.f16 && rounding.plan != nullptr ? rounding.plan->inner_groups : 1;
+    const Matrix query = part(*operands[0], queries, width, f8 ? plan->left_scale_exponent : 0);
+    const Matrix key = part(*operands[1], keys, width, f8 ? plan->right_scale_exponent : 0);
+    const Matrix value = part(*operands[2], keys, value_width, f8 ? plan->value_scale_exponent : 0);
+    const std::int64_t groups = plan != nullptr ? plan->inner_groups : 1;
+    const std::int64_t key_unit = f8 ? 32 : 16;
+    const float probability_unit = std::ldexp(1.0F, compiler::probability_scale_exponent);
     Matrix scores = Matrix::Zero(queries, keys);
-    accumulate(query, key.transpose(), rounding.f16, scores);
+    accumulate(query, key.transpose(), width_panel, scores);
     // Key groups: each has its own maximum; weighted values are divided by the sum of all groups at the end.
     Matrix weighted = Matrix::Zero(queries, value_width);
     Eigen::VectorXf maximum = Eigen::VectorXf::Constant(queries, -INFINITY), sum = Eigen::VectorXf::Zero(queries);
@@ -189,9 +214,9 @@ Tensor attention(const compiler::Operation& operation, const Operands& operands,
     std::vector<Matrix> parts;
     std::vector<Eigen::VectorXf> group_sum;
     for (std::int64_t group = 0; group < groups; ++group) {
-      const std::int64_t panels = ceil_div(keys, 16);
-      const std::int64_t begin = 16 * balanced_cut(group, panels, groups);
-      const std::int64_t end = std::min<std::int64_t>(keys, 16 * balanced_cut(group + 1, panels, groups));
+      const std::int64_t panels = ceil_div(keys, key_unit);
+      const std::int64_t begin = key_unit * balanced_cut(group, panels, groups);
+      const std::int64_t end = std::min<std::int64_t>(keys, key_unit * balanced_cut(group + 1, panels, groups));
       Matrix p = scores.middleCols(begin, end - begin) * scale;
       Eigen::VectorXf top = Eigen::VectorXf::Constant(queries, -INFINITY), total = Eigen::VectorXf::Zero(queries);
       for (std::int64_t i = 0; i < queries; ++i) {
@@ -200,12 +225,15 @@ Tensor attention(const compiler::Operation& operation, const Operands& operands,
         for (std::int64_t j = 0; j < allowed; ++j) top(i) = std::max(top(i), p(i, j));
         for (std::int64_t j = 0; j < end - begin; ++j) {
           p(i, j) = j < allowed ? std::exp(p(i, j) - top(i)) : 0.0F;
-          if (rounding.f16) p(i, j) = hw::round_to_f16(p(i, j));
+          if (f8)
+            p(i, j) = hw::round_to_f143(p(i, j) / probability_unit) * probability_unit;
+          else if (rounding.f16)
+            p(i, j) = hw::round_to_f16(p(i, j));
           total(i) += p(i, j);
         }
       }
       Matrix part_sum = Matrix::Zero(queries, value_width);
-      accumulate(p, value.middleRows(begin, end - begin), rounding.f16, part_sum);
+      accumulate(p, value.middleRows(begin, end - begin), panel, part_sum);
       maximum = maximum.cwiseMax(top);
       group_maximum.push_back(std::move(top));
       group_sum.push_back(std::move(total));

@@ -107,7 +107,10 @@ void run_cast(const hw::KernelParams& p, const OperandPointers& operands) {
   const bool from_f8 = hw::bytes_of(p.format) == 1, to_f8 = hw::bytes_of(p.out_format) == 1;
   const std::vector<float> values =
       load_matrix({p.rows, p.columns, p.row_stride, p.format}, operands[3], from_f8 ? p.scale_exponent : 0);
-  store_matrix({p.rows, p.columns, p.out_row_stride, p.out_format}, values, operands[2], to_f8 ? p.scale_exponent : 0);
+  PanelShape out{p.rows, p.columns, p.out_row_stride, p.out_format};
+  out.panel = p.out_panel;
+  out.group = p.out_group;
+  store_matrix(out, values, operands[2], to_f8 ? p.scale_exponent : 0);
 }
 
 }  // namespace tw::sim

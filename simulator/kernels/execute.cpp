@@ -53,16 +53,17 @@ std::vector<float> load_matrix(const PanelShape& shape, const std::byte* from, i
 }
 
 void store_matrix(const PanelShape& shape, std::span<const float> values, std::byte* to, int scale_exponent) {
-  const std::int64_t b = hw::panel_width(shape.format), bytes = hw::bytes_of(shape.format);
+  const std::int64_t b = shape.panel > 0 ? shape.panel : hw::panel_width(shape.format);
+  const std::int64_t group = shape.group > 0 ? shape.group : b, bytes = hw::bytes_of(shape.format);
   const std::int64_t stride = std::max(shape.row_stride, shape.rows);
   std::vector<float> panel(static_cast<std::size_t>(shape.rows * b));
-  for (std::int64_t first = 0; first < shape.columns; first += b) {
-    const std::int64_t width = std::min(b, shape.columns - first);
+  for (std::int64_t first = 0; first < shape.columns; first += group) {
+    const std::int64_t width = std::min(group, shape.columns - first);
     for (std::int64_t i = 0; i < shape.rows; ++i) {
       std::copy_n(values.begin() + i * shape.columns + first, width, panel.begin() + i * b);
       std::fill_n(panel.begin() + i * b + width, b - width, 0.0F);
     }
-    hw::encode(shape.format, panel, scale_exponent, {to + first / b * stride * b * bytes, panel.size() * bytes});
+    hw::encode(shape.format, panel, scale_exponent, {to + first / group * stride * b * bytes, panel.size() * bytes});
   }
 }
 

@@ -47,6 +47,8 @@ void encode_block(hw::NumberFormat format, std::span<const float> values, std::b
 struct PanelShape {
   std::int64_t rows = 0, columns = 0, row_stride = 0;
   hw::NumberFormat format = hw::NumberFormat::f16;
+  std::int64_t panel = 0;  // columns of a panel; 0: the format's own
+  std::int64_t group = 0;  // real columns that a stored panel takes; 0: all
 };
 std::vector<float> load_matrix(const PanelShape& shape, const std::byte* from, int scale_exponent = 0);
 void store_matrix(const PanelShape& shape, std::span<const float> values, std::byte* to, int scale_exponent = 0);

@@ -96,6 +96,11 @@ void run_softmax(const hw::KernelParams& p, const OperandPointers& operands) {
 void run_attention_softmax(const hw::KernelParams& p, const OperandPointers& operands) {
   std::vector<float> scores = load_matrix({p.rows, p.columns, p.row_stride, p.format}, operands[3]);
   constexpr float none = -std::numeric_limits<float>::infinity();
+  const bool f8 = hw::bytes_of(p.out_format) == 1;
+  const float unit = power_of_two(p.scale_exponent);
+  const auto round = [&](float value) {
+    return f8 ? hw::round_to_f143(value / unit) * unit : rounded(p.out_format, value);
+  };
   for (std::int64_t i = 0; i < p.rows; ++i) {
     float* row = scores.data() + i * p.columns;
     const std::int64_t allowed =
@@ -104,17 +109,17 @@ void run_attention_softmax(const hw::KernelParams& p, const OperandPointers& ope
     for (std::int64_t j = 0; j < allowed; ++j) maximum = std::max(maximum, row[j] * p.scale);
     float sum = 0;
     for (std::int64_t j = 0; j < p.columns; ++j) {
-      row[j] = j < allowed ? rounded(p.format, std::exp(row[j] * p.scale - maximum)) : 0.0F;
+      row[j] = j < allowed ? round(std::exp(row[j] * p.scale - maximum)) : 0.0F;
       sum += row[j];
     }
     store_pair(operands[4], i, {maximum, sum});
   }
-  store_matrix({p.rows, p.columns, p.row_stride, p.format}, scores, operands[2]);
+  store_matrix({p.rows, p.columns, p.row_stride, p.out_format}, scores, operands[2], f8 ? p.scale_exponent : 0);
 }
 
 void run_attention_merge(const hw::KernelParams& p, const OperandPointers& operands) {
-  const std::int64_t rows = p.rows, columns = p.columns;
-  const std::int64_t block_bytes = rows * round_up(columns, 16) * hw::bytes_of(p.format);
+  const std::int64_t rows = p.rows, columns = p.columns, stored = p.column_offset + columns;
+  const std::int64_t block_bytes = rows * round_up(stored, 16) * hw::bytes_of(p.format);
   std::vector<float> total(static_cast<std::size_t>(rows * columns), 0.0F);
   std::vector<float> maximum(static_cast<std::size_t>(rows), -std::numeric_limits<float>::infinity());
   std::vector<float> sum(static_cast<std::size_t>(rows), 0.0F);
@@ -124,13 +129,14 @@ void run_attention_merge(const hw::KernelParams& p, const OperandPointers& opera
   for (std::int64_t part = 0; part < p.partials; ++part) {
     const bool own = part == p.group;
     const std::byte* base = own ? operands[3] : operands[4] + (part < p.group ? part : part - 1) * block_bytes;
-    const std::vector<float> block = load_matrix({rows, columns, own ? p.row_stride : rows, p.format}, base);
+    const std::vector<float> block = load_matrix({rows, stored, own ? p.row_stride : rows, p.format}, base);
     for (std::int64_t i = 0; i < rows; ++i) {
       const Pair pair = load_pair(operands[5], part * rows + i);
       if (pair.second == 0) continue;  // no key of this group was allowed
       const float weight = std::exp(pair.first - maximum[i]);
       sum[i] += weight * pair.second;
-      for (std::int64_t j = 0; j < columns; ++j) total[i * columns + j] += weight * block[i * columns + j];
+      for (std::int64_t j = 0; j < columns; ++j)
+        total[i * columns + j] += weight * block[i * stored + p.column_offset + j];
     }
   }
   for (std::int64_t i = 0; i < rows; ++i)

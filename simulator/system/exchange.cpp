@@ -13,7 +13,10 @@ std::int64_t World::exchange_phase(std::int64_t latest, std::int32_t stage) {
   std::vector<Participant> participants(tiles_.size());
   for (std::size_t tile = 0; tile < tiles_.size(); ++tile) {
     const TileState& state = tiles_[tile];
-    if (state.row != nullptr) participants[tile] = {state.row, state.outgoing_base, state.incoming_base, state.row_pc};
+    if (state.row == nullptr) continue;
+    participants[tile] = {state.row, state.outgoing_base, state.incoming_base, state.row_pc, state.outgoing_base};
+    if (const hw::BaseWrite& write = state.row->schedule.base_write; write.present())
+      participants[tile].second_base = state.m[write.base_register];
   }
   const ResolvedPhase& phase = phase_of(participants);
   result_.phases += 1;
@@ -34,11 +37,12 @@ std::int64_t World::exchange_phase(std::int64_t latest, std::int32_t stage) {
 const ResolvedPhase& World::phase_of(const std::vector<Participant>& participants) {
   std::vector<std::uint32_t> rows, bases;
   rows.reserve(participants.size());
-  bases.reserve(participants.size() * 2);
+  bases.reserve(participants.size() * 3);
   for (const Participant& participant : participants) {
     rows.push_back(participant.pc);
     bases.push_back(participant.outgoing_base);
     bases.push_back(participant.incoming_base);
+    bases.push_back(participant.second_base);
   }
   auto [found, added] = phases_.try_emplace(std::move(rows));
   auto& [resolved_bases, phase] = found->second;

@@ -59,7 +59,10 @@ class Resolver {
   }
 
   std::uint32_t send_address(std::uint32_t tile, const hw::Send& send) const {
-    return participants_[tile].outgoing_base + send.address_words * 4;
+    const Participant& participant = participants_[tile];
+    const hw::BaseWrite& write = participant.row->schedule.base_write;
+    const bool second = write.present() && send.event > write.slot;
+    return (second ? participant.second_base : participant.outgoing_base) + send.address_words * 4;
   }
 
   void check_sends(std::uint32_t tile) {

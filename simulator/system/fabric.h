@@ -14,7 +14,8 @@ struct Participant {
   const hw::DecodedRow* row = nullptr;
   std::uint32_t outgoing_base = 0;  // bytes
   std::uint32_t incoming_base = 0;
-  std::uint32_t pc = 0;  // of the row's first word
+  std::uint32_t pc = 0;           // of the row's first word
+  std::uint32_t second_base = 0;  // OUTGOING_BASE after the row's own write of it; else the same as outgoing_base
 };
 
 // Bytes that move in a phase.

@@ -64,6 +64,8 @@ class Interpreter {
     const std::int64_t events = state_.row->schedule.events;
     state_.cycle += events;
     spent().exchange += events;
+    if (const hw::BaseWrite& write = state_.row->schedule.base_write; write.present())
+      state_.outgoing_base = state_.m[write.base_register];
     state_.row = nullptr;
     state_.pc = state_.m[10];
   }

@@ -48,7 +48,7 @@ Program full_program() {
   program.tiles[7].origins.push_back({7, 2, {4}});
   program.bindings[1].host_base = 1 << 20;
   program.bindings[0].layout.scale_exponent = -2;
-  program.plan = {{"up", "matmul", "2x3x4", "f8", 1, 2, 3, 4, 5, 6, -7, 8, true, true, 9, 10, 11, true, "rows"}};
+  program.plan = {{"up", "matmul", "2x3x4", "f8", 1, 2, 3, 4, 5, 6, -7, 8, true, true, 9, 10, 11, 2, -3, true, "rows"}};
   program.tile_peak_bytes = 1;
   program.resident_bytes_max = 2;
   program.exchange_table_bytes_max = 3;

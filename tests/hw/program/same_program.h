@@ -28,7 +28,8 @@ inline auto fields(const Checkpoint& c) {
 inline auto fields(const PlannedOperation& p) {
   return std::tie(p.operation, p.kind, p.grid, p.precision, p.cycles, p.compute_cycles, p.exchange_cycles,
                   p.temporary_bytes, p.resident_bytes, p.repetitions, p.left_scale_exponent, p.right_scale_exponent,
-                  p.left_f8, p.right_f8, p.inner_groups, p.inner_width, p.inner_padded, p.fused_add, p.layout);
+                  p.left_f8, p.right_f8, p.inner_groups, p.inner_width, p.inner_padded, p.inner_tail_share,
+                  p.value_scale_exponent, p.fused_add, p.layout);
 }
 inline auto totals(const Program& p) {
   return std::tie(p.model, p.model_hash, p.precision, p.tilewright_version, p.dims, p.batch, p.seed, p.kernels,

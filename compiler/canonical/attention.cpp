@@ -72,7 +72,8 @@ struct Sequence {
   bool is_parameter = false;
 };
 
-std::optional<Sequence> sequence_of(const Rewriter& rewriter, ValueId value, const std::vector<std::int64_t>& wanted, double& scale) {
+std::optional<Sequence> sequence_of(const Rewriter& rewriter, ValueId value, const std::vector<std::int64_t>& wanted,
+                                    double& scale) {
   value = strip_scale(rewriter, value, scale);
   if (rewriter.shape(value).size() != 3) return std::nullopt;
   if (rewriter.is_parameter(value)) return Sequence{value, 1, rewriter.shape(value)[0], true};
@@ -83,14 +84,17 @@ std::optional<Sequence> sequence_of(const Rewriter& rewriter, ValueId value, con
   if (split == nullptr || rewriter.shape(split_value).size() != 3) return std::nullopt;
   const ValueId source = strip_scale(rewriter, split->operands[0], scale);
   const Shape &parts = rewriter.shape(split_value), &whole = rewriter.shape(source);
-  if (whole.size() != 3 || whole[0] != parts[0] || whole[2] % parts[2] != 0 || whole[1] * (whole[2] / parts[2]) != parts[1]) return std::nullopt;
+  if (whole.size() != 3 || whole[0] != parts[0] || whole[2] % parts[2] != 0 ||
+      whole[1] * (whole[2] / parts[2]) != parts[1])
+    return std::nullopt;
   return Sequence{source, whole[1], whole[2] / parts[2], false};
 }
 
 // [N, B, W] to [B, N, W]; a parameter [H, N, d] to [1, N, H * d].
 ValueId batch_first(Rewriter& rewriter, OperationId before, const Sequence& part, const std::string& name) {
   const Shape shape = rewriter.shape(part.source);
-  if (!part.is_parameter && part.batch == 1) return rewriter.insert(before, OpKind::reshape, name, {part.source}, {}, {1, shape[0], shape[2]});
+  if (!part.is_parameter && part.batch == 1)
+    return rewriter.insert(before, OpKind::reshape, name, {part.source}, {}, {1, shape[0], shape[2]});
   Attributes swap;
   swap.permutation = {1, 0, 2};
   const ValueId swapped = rewriter.insert(before, OpKind::transpose, name + ".swapped", {part.source}, swap);
@@ -103,7 +107,8 @@ bool raise_sequence_attention(Rewriter& rewriter, OperationId id, const Operatio
   const Operation product = rewriter.operation(id);
   const std::vector<std::int64_t> heads_first{1, 0, 2}, keys_transposed{1, 2, 0};
   const auto q = sequence_of(rewriter, scores.operands[0], heads_first, scale);
-  const auto k = sequence_of(rewriter, scores.operands[1], scores.attributes.transpose_b ? heads_first : keys_transposed, scale);
+  const auto k =
+      sequence_of(rewriter, scores.operands[1], scores.attributes.transpose_b ? heads_first : keys_transposed, scale);
   double value_scale = 1.0;
   const auto v = sequence_of(rewriter, product.operands[1], heads_first, value_scale);
   if (!q || !k || !v || k->is_parameter || v->is_parameter || value_scale != 1.0) return false;
@@ -116,9 +121,11 @@ bool raise_sequence_attention(Rewriter& rewriter, OperationId id, const Operatio
   Attributes attributes;
   attributes.heads = q->heads;
   attributes.scale = scale;
-  const ValueId operands[3] = {batch_first(rewriter, back_id, *q, product.name + ".q"), batch_first(rewriter, back_id, *k, product.name + ".k"),
+  const ValueId operands[3] = {batch_first(rewriter, back_id, *q, product.name + ".q"),
+                               batch_first(rewriter, back_id, *k, product.name + ".k"),
                                batch_first(rewriter, back_id, *v, product.name + ".v")};
-  ValueId y = rewriter.insert(back_id, OpKind::attention, product.name + ".attention", {operands[0], operands[1], operands[2]}, attributes);
+  ValueId y = rewriter.insert(back_id, OpKind::attention, product.name + ".attention",
+                              {operands[0], operands[1], operands[2]}, attributes);
   if (q->batch > 1) {
     Attributes swap;
     swap.permutation = heads_first;
@@ -142,7 +149,8 @@ bool raise_attention(Rewriter& rewriter, OperationId id) {
   const ValueId scores_value = strip_scale(rewriter, softmax->operands[0], scale);
   const Operation* scores = rewriter.producer(scores_value, OpKind::matmul);
   if (scores == nullptr || scores->operands.size() != 2 || scores->attributes.transpose_a) return false;
-  if (rewriter.shape(product.results[0]).size() == 3 && raise_sequence_attention(rewriter, id, *scores, scale)) return true;
+  if (rewriter.shape(product.results[0]).size() == 3 && raise_sequence_attention(rewriter, id, *scores, scale))
+    return true;
   const std::vector<std::int64_t> heads_first{0, 2, 1, 3}, keys_transposed{0, 2, 3, 1};
   const auto q = heads_of(rewriter, scores->operands[0], heads_first, scale);
   auto k = scores->attributes.transpose_b ? heads_of(rewriter, scores->operands[1], heads_first, scale)

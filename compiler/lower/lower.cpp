@@ -4,6 +4,7 @@
 #include <map>
 
 #include "compiler/lower/builder.h"
+#include "compiler/plan/carry.h"
 #include "hw/base/check.h"
 
 namespace tw::compiler {
@@ -25,49 +26,6 @@ void add_checkpoint(Builder& b, const Step& step) {
   point.checkpoint.view = whole_matrix(stored);
   point.checkpoint.layout = stored.layout;
   b.out.checkpoints.push_back(std::move(point));
-}
-
-bool reads(const Step& step, std::int32_t stored) {
-  return step.residual == stored || std::any_of(step.operands.begin(), step.operands.end(),
-                                                [&](const Operand& operand) { return operand.stored == stored; });
-}
-
-// Steps that write their result only once all of their operands that lie elsewhere have been read: the result may lie
-// where a dead value lay. A product without a reduction must lie in region 1.
-bool writes_anywhere(const Step& step) {
-  switch (step.kind) {
-    case StepKind::matmul:
-      return step.grid.inner > 1 || step.bias >= 0 || step.residual >= 0 || step.residual_parameter >= 0;
-    case StepKind::layer_norm:
-    case StepKind::gelu:
-    case StepKind::unary:
-    case StepKind::binary: return true;
-    default: return false;
-  }
-}
-
-// The value that becomes a carried one is made where the carried one lies, when that is dead by then: no copy.
-// By index of the stored value: the carried value whose place it takes.
-std::map<std::int32_t, std::int32_t> made_in_place(const Plan& plan) {
-  std::map<std::int32_t, std::int32_t> in_place;
-  std::size_t begin = 0;
-  for (std::size_t at = 0; at < plan.steps.size(); ++at) {
-    const Step& carry = plan.steps[at];
-    if (carry.kind == StepKind::loop_begin) begin = at;
-    if (carry.kind == StepKind::loop_end) begin = 0;
-    if (carry.kind != StepKind::carry || at < begin || begin == 0) continue;
-    const std::int32_t from = carry.operands[0].stored, to = carry.result;
-    if (!(plan.stored[from].layout == plan.stored[to].layout)) continue;
-    std::size_t made = 0, last_read = begin;
-    bool only_reader = true;
-    for (std::size_t step = begin; step < plan.steps.size(); ++step) {
-      if (plan.steps[step].result == from) made = step;
-      if (step < at && reads(plan.steps[step], to)) last_read = step;
-      only_reader = only_reader && (step == at || !reads(plan.steps[step], from));
-    }
-    if (made > last_read && only_reader && writes_anywhere(plan.steps[made])) in_place[from] = to;
-  }
-  return in_place;
 }
 
 }  // namespace

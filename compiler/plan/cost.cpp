@@ -167,6 +167,16 @@ StepCost relayout_cost(const hw::TensorLayout& target, const hw::Machine& machin
   return cost;
 }
 
+StepCost host_cost(const hw::TensorLayout& layout, const hw::Machine& machine) {
+  StepCost cost;
+  cost.phases = 1;
+  cost.temporary_bytes = largest_block_bytes(layout);
+  const auto bytes = static_cast<double>(layout.rows() * layout.groups.stored() * hw::bytes_of(layout.format));
+  cost.exchange_cycles = machine.host.sync_cycles * 2 + machine.host.command_dispatch_cycles +
+                         static_cast<std::int64_t>(bytes / machine.host.bytes_per_second * machine.clock_hz);
+  return cost;
+}
+
 StepCost local_cost(hw::KernelParams params, const hw::TensorLayout& layout, const hw::Machine& machine) {
   params.rows = static_cast<std::int32_t>(largest_rows(layout));
   params.columns = static_cast<std::int32_t>(largest_columns(layout));

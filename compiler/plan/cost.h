@@ -44,6 +44,9 @@ StepCost attention_cost(const AttentionProblem& problem, Grid grid, const hw::Ma
 // Re-layout into blocks of rows x columns: words of the busiest receiver, one phase.
 StepCost relayout_cost(const hw::TensorLayout& target, const hw::Machine& machine);
 
+// A host exchange of all blocks of a layout: two host barriers, the dispatch, and all bytes over the link.
+StepCost host_cost(const hw::TensorLayout& layout, const hw::Machine& machine);
+
 // A local kernel over the largest block of a layout, priced by `params` whose rows and columns are filled in.
 StepCost local_cost(hw::KernelParams params, const hw::TensorLayout& layout, const hw::Machine& machine);
 StepCost layer_norm_cost(const hw::TensorLayout& layout, std::int64_t columns, const hw::Machine& machine);

@@ -36,8 +36,8 @@ class Planner {
   std::int32_t add_stored(const std::string& name, const Shape& shape, std::int64_t rows, std::int64_t columns,
                           hw::TensorLayout layout);
   Step& add_step(StepKind kind, const std::string& operation);
-  std::int32_t read_input(const Known& known, hw::TensorLayout (*choose)(std::int64_t, std::int64_t, hw::NumberFormat,
-                                                                         std::int64_t, const hw::Machine&));
+  std::int32_t read_input(const Known& known, int column_axes = 1);
+  std::optional<std::int32_t> read_input_as(const Known& known, std::int64_t rows, std::int64_t columns);
   std::int32_t materialise(const Known& known, const std::string& name, const hw::TensorLayout& layout);
   std::int32_t relayout(const Known& known, const std::string& operation, const std::string& name,
                         const hw::TensorLayout& layout);

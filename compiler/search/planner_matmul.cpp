@@ -145,9 +145,7 @@ void Planner::plan_matmul(const Operation& operation) {
 void Planner::plan_parameter_matmul(const Operation& operation, const Known& left, const Known& right) {
   const std::int64_t inner = right.view.shape[0], columns = right.view.shape[1];
   const std::int64_t rows = elements_of(left.view.shape) / inner;
-  // The projection of patches keeps F16: photographs lost accuracy otherwise (docs/fidelity.md, measured).
-  const bool is_patch_projection = left.input >= 0 && !is_whole(left.view, elements_of(left.view.shape));
-  const bool f8 = options_.precision == Precision::f8 && !is_patch_projection;
+  const bool f8 = options_.precision == Precision::f8;
   const std::string& value_name = name_of_value(operation.operands[0]);
 
   Step step{.kind = StepKind::matmul, .operation = operation.name};

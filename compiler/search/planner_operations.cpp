@@ -56,6 +56,12 @@ void Planner::plan_view(const Operation& operation) {
         known.view = *view;
         break;
       }
+      // The host packs an input in any order.
+      const std::int64_t columns = shape.empty() ? 1 : shape.back();
+      if (const auto read = read_input_as(known, elements_of(shape) / columns, columns)) {
+        define_stored(operation.results[0], *read);
+        return;
+      }
       // The elements have to move: into their own row-major order, of which any shape is a view.
       const std::int32_t stored = stored_somewhere(known, operation.name, name_of_value(operation.results[0]));
       known = {.stored = stored, .view = whole(shape)};

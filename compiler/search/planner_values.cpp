@@ -42,26 +42,20 @@ std::vector<OperationId> Planner::users(ValueId value) const {
   return found == users_.end() ? std::vector<OperationId>{} : found->second;
 }
 
-// Reads an input from the host as the matrix that `known` looks at: the host packs through the view.
-std::int32_t Planner::read_input(const Known& known,
-                                 hw::TensorLayout (*choose)(std::int64_t, std::int64_t, hw::NumberFormat, std::int64_t,
-                                                            const hw::Machine&)) {
+// Reads an input from the host as the matrix that `known` looks at, its last `column_axes` axes as columns: the host
+// packs through the view.
+std::int32_t Planner::read_input(const Known& known, int column_axes) {
   const ValueId id = graph_.main().arguments[known.input];
   const Value& value = graph_.value(id);
-  const hw::MatrixView view = matrix(known.view);
+  const hw::MatrixView view = matrix(known.view, column_axes);
   const auto index = static_cast<std::int32_t>(plan_.inputs.size());
   plan_.inputs.push_back({value.name, value.shape, view});
-  const hw::TensorLayout layout = choose(view.rows(), view.columns(), format_, unit_, machine_);
+  const hw::TensorLayout layout = spread_layout(view.rows(), view.columns(), format_, unit_, machine_);
   const std::int32_t stored = add_stored(value.name, value.shape, view.rows(), view.columns(), layout);
   Step& step = add_step(StepKind::input, value.name);
   step.input = index;
   step.result = stored;
-  step.cost.phases = 1;
-  step.cost.exchange_cycles =
-      machine_.host.sync_cycles * 2 + machine_.host.command_dispatch_cycles +
-      static_cast<std::int64_t>(static_cast<double>(view.rows() * view.columns() * hw::bytes_of(format_)) /
-                                machine_.host.bytes_per_second * machine_.clock_hz);
-  step.cost.temporary_bytes = largest_block_bytes(layout);
+  step.cost = host_cost(layout, machine_);
   return stored;
 }
 
@@ -76,6 +70,17 @@ std::int32_t Planner::materialise(const Known& known, const std::string& name, c
   return stored;
 }
 
+// An input seen as rows x columns is packed so by the host, where the rows and the columns are whole axes of its view.
+std::optional<std::int32_t> Planner::read_input_as(const Known& known, std::int64_t rows, std::int64_t columns) {
+  if (known.input < 0) return std::nullopt;
+  const Shape& shape = known.view.shape;
+  std::int64_t inner = 1;
+  int axes = 0;
+  while (inner < columns && axes < static_cast<int>(shape.size())) inner *= shape[shape.size() - 1 - axes++];
+  if (inner != columns || elements_of(shape) != rows * columns) return std::nullopt;
+  return read_input(known, axes);
+}
+
 bool Planner::is_plain(const Known& known, std::int64_t rows, std::int64_t columns) const {
   if (known.stored < 0) return false;
   const Stored& value = plan_.stored[known.stored];
@@ -87,7 +92,7 @@ std::int32_t Planner::relayout(const Known& known, const std::string& operation,
   if (known.is_parameter()) return materialise(known, name, layout);
   Known source = known;
   if (source.input >= 0) {
-    source.stored = read_input(known, spread_layout);
+    source.stored = read_input(known);
     source.view = whole(known.view.shape);
     if (plan_.stored[source.stored].layout == layout) return source.stored;
   }
@@ -102,6 +107,7 @@ std::int32_t Planner::relayout(const Known& known, const std::string& operation,
 std::int32_t Planner::stored_matrix(const Known& known, const std::string& operation, const std::string& name,
                                     std::int64_t rows, std::int64_t columns) {
   if (is_plain(known, rows, columns)) return known.stored;
+  if (const auto read = read_input_as(known, rows, columns)) return *read;
   Known reshaped = known;
   if (const auto view = reshape(known.view, {rows, columns})) {
     reshaped.view = *view;
@@ -121,7 +127,10 @@ std::int32_t Planner::stored_as(const Known& known, const std::string& operation
   const std::int64_t rows = layout.rows(), columns = layout.groups.columns();
   if (is_plain(known, rows, columns) && plan_.stored[known.stored].layout == layout) return known.stored;
   Known matrix_of = known;
-  if (const auto view = reshape(known.view, {rows, columns})) {
+  if (const auto read = read_input_as(known, rows, columns)) {
+    if (plan_.stored[*read].layout == layout) return *read;
+    matrix_of = {.stored = *read, .view = whole({rows, columns})};
+  } else if (const auto view = reshape(known.view, {rows, columns})) {
     matrix_of.view = *view;
   } else {
     matrix_of = {.stored = stored_somewhere(known, operation, name)};
@@ -134,7 +143,7 @@ std::int32_t Planner::stored_as(const Known& known, const std::string& operation
 std::int32_t Planner::stored_somewhere(const Known& known, const std::string& operation, const std::string& name) {
   const hw::MatrixView view = matrix(known.view);
   if (is_plain(known, view.rows(), view.columns())) return known.stored;
-  if (known.input >= 0) return read_input(known, spread_layout);
+  if (known.input >= 0) return read_input(known);
   return relayout(known, operation, name, spread_layout(view.rows(), view.columns(), format_, unit_, machine_));
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/plan/carry.h"
 #include "compiler/search/planner.h"
 #include "hw/base/check.h"
 #include "hw/base/text.h"
@@ -109,7 +110,7 @@ Result<Plan> Planner::run() {
     known.input = static_cast<std::int32_t>(index);
     // Read at once when several operations look at it; a single reader decides the matrix it wants to see.
     if (users(main.arguments[index]).size() != 1 || escapes_.contains(main.arguments[index])) {
-      const std::int32_t stored = read_input(known, spread_layout);
+      const std::int32_t stored = read_input(known);
       known.input = -1;
       known.stored = stored;
     }
@@ -122,13 +123,15 @@ Result<Plan> Planner::run() {
     Step& step = add_step(StepKind::output, graph_.output_names[index]);
     step.operands = {whole_operand(stored)};
     step.input = static_cast<std::int32_t>(index);
-    step.cost.phases = 1;
-    step.cost.exchange_cycles = machine_.host.sync_cycles * 2 + machine_.host.command_dispatch_cycles;
+    step.cost = host_cost(plan_.stored[stored].layout, machine_);
     plan_.outputs.push_back(graph_.output_names[index]);
   }
   if (!problems_.empty())
     return fail(ErrorKind::unsupported, fmt::format("{} operation{} cannot be planned:\n  {}", problems_.size(),
                                                     problems_.size() == 1 ? "" : "s", join(problems_, "\n  ")));
+  for (const auto& [from, to] : made_in_place(plan_))
+    for (Step& step : plan_.steps)
+      if (step.kind == StepKind::carry && step.operands[0].stored == from && step.result == to) step.cost = {};
   std::int64_t count = 1;
   for (const Step& step : plan_.steps) {
     if (step.kind == StepKind::loop_begin) count = step.count;

@@ -40,7 +40,7 @@ void schedule_phase(benchmark::State& state) {
   const double words = 96.0 * group * static_cast<double>(transfers.size());
   state.counters["words_per_second"] = benchmark::Counter(words, benchmark::Counter::kIsIterationInvariantRate);
   state.counters["events"] = once->horizon_events;
-  state.counters["busiest_words"] = static_cast<double>(once->busiest_words);
+  state.counters["busiest_items"] = static_cast<double>(once->busiest_items);
 }
 BENCHMARK(schedule_phase)->Arg(4)->Arg(16)->Arg(64)->Unit(benchmark::kMillisecond);
 

@@ -28,7 +28,9 @@ class Scheduler {
         receive_end_(tiles_.size(), 1) {
     for (std::uint32_t tile = 0; tile < tiles_.size(); ++tile) {
       tiles_[tile].combine = strategy.combine;
-      physical_.push_back(hw::physical_of({tile}, machine).value);
+      const PhysicalTile physical = hw::physical_of({tile}, machine);
+      physical_.push_back(physical.value);
+      companion_.push_back(hw::logical_of(hw::pair_of(physical), machine).value);
     }
     for (std::uint32_t index = 0; index < jobs.jobs.size(); ++index) add_pending(index);
     for (std::vector<Pending>& list : pending_)
@@ -40,7 +42,7 @@ class Scheduler {
   PhaseSchedule run() {
     PhaseSchedule schedule;
     for (std::uint32_t tile = 0; tile < tiles_.size(); ++tile) {
-      schedule.busiest_words = std::max({schedule.busiest_words, send_left_[tile], receive_left_[tile]});
+      schedule.busiest_items = std::max({schedule.busiest_items, send_left_[tile], receive_left_[tile]});
       if (!pending_[tile].empty()) queue_.push(candidate_of(tile));
     }
     while (!queue_.empty()) {
@@ -91,9 +93,9 @@ class Scheduler {
     std::int64_t flight = 0;
     for (const Reception& reception : jobs_.of(job)) {
       flight += reception.flight;
-      receive_left_[reception.tile] += job.words;
+      receive_left_[reception.tile] += job.items;
     }
-    send_left_[job.source] += job.words;
+    send_left_[job.source] += job.items;
     // Steps from the sender to the first receiver, counted upwards: within a group this is the rotation in which all
     // tiles can send and receive at once.
     const auto count = static_cast<std::uint32_t>(tiles_.size());
@@ -104,7 +106,7 @@ class Scheduler {
 
   void update(Pending& pending) const {
     const Job& job = jobs_.jobs[pending.job];
-    std::int32_t start = tiles_[job.source].send_end;
+    std::int32_t start = bus_free(job);
     std::int64_t work = 0;
     for (const Reception& reception : jobs_.of(job)) {
       start = std::max(start, receive_end_[reception.tile] - reception.flight - 1);
@@ -112,6 +114,12 @@ class Scheduler {
     }
     pending.start = start;
     pending.work = work;
+  }
+
+  // First event at which the buses that a job drives are free.
+  std::int32_t bus_free(const Job& job) const {
+    const std::int32_t own = tiles_[job.source].send_end;
+    return job.wide() ? std::max(own, tiles_[companion_[job.source]].send_end) : own;
   }
 
   Candidate candidate_of(std::uint32_t source) {
@@ -125,8 +133,8 @@ class Scheduler {
     }
     const Pending* best = nullptr;
     for (const Pending& pending : list.first(same_wave)) {
-      const std::int32_t words = jobs_.jobs[pending.job].words;
-      if (pending.start > earliest + std::min(equal_events, words / equal_fraction)) continue;
+      const std::int32_t items = jobs_.jobs[pending.job].items;
+      if (pending.start > earliest + std::min(equal_events, items / equal_fraction)) continue;
       if (!best || std::tuple(-pending.work, pending.rotation) < std::tuple(-best->work, best->rotation))
         best = &pending;
     }
@@ -143,7 +151,7 @@ class Scheduler {
     TileRow& sender = tiles_[job.source];
     if (job.second_section) {
       sender.write_base(record_register);
-      event = std::max(event, sender.send_end);
+      event = std::max(event, bus_free(job));
     }
     for (std::int32_t before = -1; before != event;) {
       before = event;
@@ -151,18 +159,19 @@ class Scheduler {
       for (const Reception& reception : jobs_.of(job)) {
         const std::int32_t way = reception.flight + 1;
         event =
-            tiles_[reception.tile].receive_start(event + way, job.words, reception, reception.tile == job.source) - way;
+            tiles_[reception.tile].receive_start(event + way, job.items, reception, reception.tile == job.source) - way;
       }
     }
-    sender.add_send({event, job.words, job.address_words, job.sctl});
-    send_left_[job.source] -= job.words;
+    sender.add_send({event, job.items, job.address_words, job.sctl});
+    if (job.wide()) tiles_[companion_[job.source]].lend_bus(event + job.items);
+    send_left_[job.source] -= job.items;
     const auto neutral = static_cast<std::uint32_t>(machine_.fabric.neutral_mux);
     for (const Reception& reception : jobs_.of(job)) {
       const std::int32_t selected = event + reception.flight + 1;
-      tiles_[reception.tile].add_reception(selected, job.words, physical_[job.source], neutral, reception,
+      tiles_[reception.tile].add_reception(selected, job.items, physical_[job.source], neutral, reception,
                                            reception.tile == job.source);
-      receive_end_[reception.tile] = selected + job.words;
-      receive_left_[reception.tile] -= job.words;
+      receive_end_[reception.tile] = selected + job.items;
+      receive_left_[reception.tile] -= job.items;
     }
   }
 
@@ -170,9 +179,9 @@ class Scheduler {
   const hw::Machine& machine_;
   const Strategy& strategy_;
   std::vector<TileRow> tiles_;
-  std::vector<std::uint32_t> physical_;
+  std::vector<std::uint32_t> physical_, companion_;     // by logical tile; the other tile of its pair
   std::vector<std::vector<Pending>> pending_;           // by sender: jobs in order
-  std::vector<std::int64_t> send_left_, receive_left_;  // words still to schedule
+  std::vector<std::int64_t> send_left_, receive_left_;  // items still to schedule
   std::vector<std::int32_t> receive_end_;               // first event at which another source may be selected
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue_;
 };

@@ -31,7 +31,7 @@ struct Transfer {
 struct PhaseSchedule {
   std::vector<hw::RowSchedule> rows;  // by logical tile; a row with events == 0 belongs to an inactive tile
   std::int32_t horizon_events = 0;    // longest row
-  std::int64_t busiest_words = 0;     // words in or out of the busiest tile: the lower bound
+  std::int64_t busiest_items = 0;     // items in or out of the busiest tile: the lower bound of this choice of widths
 };
 
 // The register whose value a row writes to OUTGOING_BASE between its fixed and its moving sends: the address of the

@@ -27,10 +27,10 @@ Status check_rows(const PhaseSchedule& schedule) {
 // Combined controls need aligned instructions, and between very short transfers there may be nothing to split for that:
 // then the phase is scheduled without them.
 Result<PhaseSchedule> schedule_by(Strategy strategy, const Jobs& jobs, const hw::Machine& machine) {
-  constexpr std::int64_t short_words = 8;
-  std::int64_t words = 0;
-  for (const Job& job : jobs.jobs) words += job.words;
-  strategy.combine = words >= short_words * static_cast<std::int64_t>(jobs.jobs.size());
+  constexpr std::int64_t short_items = 8;
+  std::int64_t items = 0;
+  for (const Job& job : jobs.jobs) items += job.items;
+  strategy.combine = items >= short_items * static_cast<std::int64_t>(jobs.jobs.size());
   for (;; strategy.combine = false) {
     PhaseSchedule schedule = schedule_jobs(jobs, machine, strategy);
     Status status = check_rows(schedule);
@@ -64,14 +64,64 @@ void second_section_last(const Jobs& jobs, std::vector<std::uint32_t>& waves) {
     if (jobs.jobs[index].second_section) waves[index] += last + 1;
 }
 
-// Words out of and into the busiest tile.
-std::int64_t busiest_words(const Jobs& jobs, const hw::Machine& machine) {
+// Items out of and into the busiest tile.
+std::int64_t busiest_items(const Jobs& jobs, const hw::Machine& machine) {
   std::vector<std::int64_t> out(static_cast<std::size_t>(machine.tiles)), in(out);
   for (const Job& job : jobs.jobs) {
-    out[job.source] += job.words;
-    for (const Reception& reception : jobs.of(job)) in[reception.tile] += job.words;
+    out[job.source] += job.items;
+    for (const Reception& reception : jobs.of(job)) in[reception.tile] += job.items;
   }
   return std::max(*std::max_element(out.begin(), out.end()), *std::max_element(in.begin(), in.end()));
+}
+
+// Whether a transfer can be sent as double words: long enough, aligned, and to both tiles of physical pairs only.
+bool can_pair(const Transfer& transfer, const hw::Machine& machine) {
+  const std::int64_t shortest = machine.fabric.pair_min_items;
+  const std::span<const Destination> all = transfer.destinations;
+  if (shortest == 0 || transfer.words < 2 * shortest || transfer.words % 2 != 0 || all.size() % 2 != 0 ||
+      transfer.address_bytes % 8 != 0)
+    return false;
+  const PhysicalTile source = hw::physical_of(transfer.source, machine);
+  const std::int64_t items = transfer.words / 2;
+  std::vector<std::uint32_t> tiles;
+  for (const Destination& destination : all) {
+    if (destination.address_bytes % 8 != 0) return false;
+    const PhysicalTile physical = hw::physical_of(destination.tile, machine);
+    tiles.push_back(physical.value & ~2U);
+    // It would disconnect where it starts to send (see below), and half of it may be too short.
+    const int flight = hw::pair_flight_time(source, physical);
+    if (physical == source && (items == -flight || items == -flight - 1)) return false;
+  }
+  std::sort(tiles.begin(), tiles.end());
+  for (std::size_t index = 0; index < tiles.size(); index += 2)
+    if (tiles[index] != tiles[index + 1]) return false;
+  return true;
+}
+
+// The parts of a transfer that is sent as double words.
+void add_wide_jobs(Jobs& jobs, const Transfer& transfer, const hw::Machine& machine) {
+  const PhysicalTile source = hw::physical_of(transfer.source, machine);
+  const std::int64_t items = transfer.words / 2;
+  const std::int64_t parts = ceil_div(items, machine.fabric.max_transfer_words);
+  std::vector<Reception> receptions;
+  for (const Destination& destination : transfer.destinations) {
+    const PhysicalTile physical = hw::physical_of(destination.tile, machine);
+    receptions.push_back({destination.tile.value, hw::pair_flight_time(source, physical),
+                          hw::pair_write_latency(physical, machine), destination.address_bytes / 4,
+                          hw::pair_format(physical), hw::pair_owner(source, physical) == physical});
+  }
+  for (std::int64_t part = 0; part < parts; ++part) {
+    const auto begin = static_cast<std::uint32_t>(balanced_cut(part, items, parts));
+    const auto end = static_cast<std::uint32_t>(balanced_cut(part + 1, items, parts));
+    jobs.jobs.push_back({transfer.source.value, transfer.address_bytes / 4 + 2 * begin,
+                         static_cast<std::int32_t>(end - begin), static_cast<std::uint8_t>(3 | hw::Send::sctl_wide),
+                         static_cast<std::uint32_t>(jobs.receptions.size()),
+                         static_cast<std::uint32_t>(receptions.size()), transfer.moving});
+    for (Reception reception : receptions) {
+      reception.address_words += 2 * begin;
+      jobs.receptions.push_back(reception);
+    }
+  }
 }
 
 // The parts of a transfer to these destinations. Parts respect the machine's limit of words.
@@ -107,12 +157,16 @@ void add_jobs(Jobs& jobs, const Transfer& transfer, std::span<const Destination>
 
 }  // namespace
 
-Jobs jobs_of(std::span<const Transfer> transfers, const hw::Machine& machine, std::size_t split_up_to) {
+Jobs jobs_of(std::span<const Transfer> transfers, const hw::Machine& machine, std::size_t split_up_to, bool pairs) {
   Jobs jobs;
   for (const Transfer& transfer : transfers) {
     const std::span<const Destination> all = transfer.destinations;
     TW_CHECK(transfer.words > 0 && !all.empty(), "a transfer of tile {} moves {} words to {} tiles",
              transfer.source.value, transfer.words, all.size());
+    if (pairs && can_pair(transfer, machine)) {
+      add_wide_jobs(jobs, transfer, machine);
+      continue;
+    }
     const std::size_t step = all.size() <= split_up_to ? 1 : all.size();
     for (std::size_t first = 0; first < all.size(); first += step)
       add_jobs(jobs, transfer, all.subspan(first, step), machine);
@@ -125,12 +179,18 @@ Jobs jobs_of(std::span<const Transfer> transfers, const hw::Machine& machine, st
 // tiles of the group send at once: (n - 1) instead of n times the words; where lanes allow it that is tried first.
 Result<PhaseSchedule> schedule_phase(std::span<const Transfer> transfers, const hw::Machine& machine) {
   constexpr std::size_t choice = 12, small_group = 16;
-  const Jobs whole = jobs_of(transfers, machine, 1);
-  const Jobs split = jobs_of(transfers, machine, small_group);
-  const std::int64_t bound = busiest_words(whole, machine);
+  const Jobs whole = jobs_of(transfers, machine, 1, false);
+  const Jobs split = jobs_of(transfers, machine, small_group, false);
+  const Jobs paired = jobs_of(transfers, machine, 1, true);
+  std::int64_t bound = busiest_items(whole, machine);
   std::vector<const Jobs*> variants = {&whole};
-  if (split.jobs.size() != whole.jobs.size() && busiest_words(split, machine) == bound)
+  if (split.jobs.size() != whole.jobs.size() && busiest_items(split, machine) == bound)
     variants.insert(variants.begin(), &split);
+  const auto is_wide = [](const Job& job) { return job.wide(); };
+  if (std::any_of(paired.jobs.begin(), paired.jobs.end(), is_wide) && busiest_items(paired, machine) < bound) {
+    variants.insert(variants.begin(), &paired);
+    bound = busiest_items(paired, machine);
+  }
   std::optional<PhaseSchedule> best;
   for (const Jobs* jobs : variants) {
     std::vector<std::uint32_t> mixed(jobs->jobs.size(), 0);

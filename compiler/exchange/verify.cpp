@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "compiler/exchange/phase.h"
 #include "hw/fabric/fabric.h"
@@ -27,6 +26,12 @@ std::string text_of(const Origin& origin) {
   return fmt::format("tile {} 0x{:x}", origin.tile, 4 * origin.address_words);
 }
 
+// What a tile listens to at an event.
+struct Selection {
+  bool selected = false, pair = false;
+  std::uint32_t source = 0;
+};
+
 class Replay {
  public:
   Replay(std::span<const Transfer> transfers, const PhaseSchedule& schedule, const hw::Machine& machine)
@@ -44,7 +49,10 @@ class Replay {
       check_row(tile);
       drive_bus(tile);
     }
-    for (std::uint32_t tile = 0; tile < schedule_.rows.size(); ++tile) compare(tile, expected_[tile], received(tile));
+    for (std::uint32_t tile = 0; tile < schedule_.rows.size(); ++tile) {
+      check_wide_sends(tile);
+      compare(tile, expected_[tile], received(tile));
+    }
     check_sums();
     return std::move(found_);
   }
@@ -72,6 +80,26 @@ class Replay {
       };
       for (const hw::SourceControl& control : row.sources) check(control.event);
       for (const hw::PointerControl& control : row.pointers) check(control.event);
+      for (const hw::FormatControl& control : row.formats) check(control.event);
+    }
+  }
+
+  std::uint32_t companion_of(std::uint32_t tile) const {
+    return hw::logical_of(hw::pair_of(hw::physical_of({tile}, machine_)), machine_).value;
+  }
+
+  // Double words: enough of them, aligned, and the other tile of the pair is silent.
+  void check_wide_sends(std::uint32_t tile) {
+    const auto& other = buses_[companion_of(tile)];
+    for (const hw::Send& send : row_of(tile).sends) {
+      if (!send.wide()) continue;
+      if (machine_.fabric.pair_min_items == 0 || send.items < machine_.fabric.pair_min_items)
+        add("pair.items", fmt::format("tile {}: event {}: {} double words", tile, send.event, send.items));
+      if (send.address_words % 2 != 0)
+        add("pair.aligned", fmt::format("tile {}: event {}: from 0x{:x}", tile, send.event, 4 * send.address_words));
+      for (std::int32_t event = std::max(send.event, 0); event < send.event + send.items; ++event)
+        if (static_cast<std::size_t>(event) < other.size() && other[static_cast<std::size_t>(event)].sctl != 0)
+          add("pair.companion_silent", fmt::format("tile {}: event {}: the pair's other tile sends", tile, event));
     }
   }
 
@@ -80,13 +108,13 @@ class Replay {
     const hw::BaseWrite& write = row_of(tile).base_write;
     for (const hw::Send& send : row_of(tile).sends) {
       const bool second = write.present() && send.event > write.slot;
-      for (std::int32_t i = 0; i < send.words; ++i) {
+      for (std::int32_t i = 0; i < send.items; ++i) {
         const std::int32_t event = send.event + i;
         if (event < 0) continue;  // row.encodes has told
         if (static_cast<std::size_t>(event) >= bus.size()) bus.resize(static_cast<std::size_t>(event) + 1);
         BusWord& word = bus[static_cast<std::size_t>(event)];
         if (word.sctl != 0) add("bus.one_driver", fmt::format("tile {}: event {} is driven twice", tile, event));
-        word = {{tile, send.address_words + static_cast<std::uint32_t>(i), second}, send.sctl};
+        word = {{tile, send.address_words + static_cast<std::uint32_t>(i) * send.item_words(), second}, send.sctl};
       }
     }
     if (bus.size() > static_cast<std::size_t>(row_of(tile).events))
@@ -102,39 +130,55 @@ class Replay {
              {transfer.source.value, transfer.address_bytes / 4 + i, transfer.moving}});
   }
 
+  // The source that one kind of mux selects at each event, of the row of `of`; the neutral mux: none.
+  void select(std::uint32_t of, bool pair, std::vector<Selection>& selections, std::uint32_t tile) {
+    const auto neutral = static_cast<std::uint32_t>(machine_.fabric.neutral_mux);
+    std::uint32_t source = neutral;
+    auto control = row_of(of).sources.begin();
+    for (std::size_t event = 0; event < selections.size(); ++event) {
+      for (; control != row_of(of).sources.end() && control->event <= static_cast<std::int32_t>(event); ++control)
+        if (control->pair == pair) source = control->source;
+      if (source == neutral) continue;
+      if (selections[event].selected)
+        add("mux.one_source",
+            fmt::format("tile {}: event {} selects 0x{:x} and 0x{:x}", tile, event, selections[event].source, source));
+      selections[event] = {true, pair, source};
+    }
+    if (source != neutral)
+      add("mux.ends_neutral", fmt::format("tile {}: the last source 0x{:x} stays selected", tile, source));
+  }
+
   Memory received(std::uint32_t tile) {
     Memory memory;
     const hw::RowSchedule& row = row_of(tile);
+    std::vector<Selection> selections(static_cast<std::size_t>(row.events) + 1);
+    select(tile, false, selections, tile);
+    select(tile, true, selections, tile);
+    select(companion_of(tile), true, selections, tile);
     const PhysicalTile here = hw::physical_of({tile}, machine_);
-    const int latency = hw::write_latency(here, machine_);
-    std::uint32_t source = static_cast<std::uint32_t>(machine_.fabric.neutral_mux);
-    std::uint32_t pointer = 0;
+    std::uint32_t pointer = 0, format = 0;
     bool pointer_set = false;
-    std::int32_t last_write = -1;
-    PhysicalTile sender;  // what is known of `source`
-    bool sender_known = false;
-    std::uint32_t sender_tile = 0;
-    int flight = 0, direction = 0;
-    auto next_source = row.sources.begin();
+    std::int32_t last_write = -1, items = 0;
     auto next_pointer = row.pointers.begin();
+    auto next_format = row.formats.begin();
     for (std::int32_t event = 0; event <= row.events; ++event) {  // of selection; the write is `latency` later
-      while (next_source != row.sources.end() && next_source->event <= event) source = next_source++->source;
-      while (next_pointer != row.pointers.end() && next_pointer->event <= event + latency) {
-        pointer = next_pointer++->pointer_words;
+      const Selection& now = selections[static_cast<std::size_t>(event)];
+      if (!now.selected) continue;
+      const int latency = now.pair ? hw::pair_write_latency(here, machine_) : hw::write_latency(here, machine_);
+      const std::int32_t write = event + latency;
+      for (; next_pointer != row.pointers.end() && next_pointer->event <= write; ++next_pointer) {
+        pointer = next_pointer->pointer_words;
         pointer_set = true;
       }
-      if (source == static_cast<std::uint32_t>(machine_.fabric.neutral_mux)) continue;
-      if (source >= static_cast<std::uint32_t>(machine_.tiles)) {
-        add("mux.is_tile", fmt::format("tile {}: event {} selects 0x{:x}", tile, event, source));
+      for (; next_format != row.formats.end() && next_format->event + hw::receive_format_lead <= write; ++next_format)
+        format = next_format->format;
+      if (now.source >= static_cast<std::uint32_t>(machine_.tiles)) {
+        add("mux.is_tile", fmt::format("tile {}: event {} selects 0x{:x}", tile, event, now.source));
         return memory;
       }
-      if (source != sender.value || !sender_known) {
-        sender = {source};
-        sender_known = true;
-        sender_tile = hw::logical_of(sender, machine_).value;
-        flight = hw::flight_time(sender, here);
-        direction = hw::direction(sender, here);
-      }
+      const PhysicalTile sender{now.source};
+      const std::uint32_t sender_tile = hw::logical_of(sender, machine_).value;
+      const int flight = now.pair ? hw::pair_flight_time(sender, here) : hw::flight_time(sender, here);
       const auto& bus = buses_[sender_tile];
       const std::int32_t sent = event - 1 - flight;
       if (sent < 0 || static_cast<std::size_t>(sent) >= bus.size() || bus[static_cast<std::size_t>(sent)].sctl == 0) {
@@ -143,18 +187,33 @@ class Replay {
         continue;
       }
       const BusWord& word = bus[static_cast<std::size_t>(sent)];
-      if ((word.sctl & direction) == 0)
+      if ((word.sctl & hw::direction(sender, here)) == 0)
         add("bus.direction", fmt::format("tile {}: event {} is out of the sender's direction", tile, event));
       if (!pointer_set) add("pointer.set", fmt::format("tile {}: the first write has no pointer", tile));
+      const bool wide = (word.sctl & hw::Send::sctl_wide) != 0;
+      if (wide != now.pair || format != (wide ? hw::pair_format(here) : 0) || (wide && pointer % 2 != 0))
+        add("pair.receives",
+            fmt::format("tile {}: event {}: {} words by the mux of {}, format {}, to 0x{:x}", tile, event,
+                        wide ? "double" : "single", now.pair ? "the pair" : "the tile", format, 4 * pointer));
       memory.push_back({pointer++, word.origin});
-      last_write = event + latency;
+      if (wide) {
+        Origin second = word.origin;
+        ++second.address_words;
+        memory.push_back({pointer++, second});
+      }
+      last_write = write;
+      ++items;
     }
-    if (source != static_cast<std::uint32_t>(machine_.fabric.neutral_mux))
-      add("mux.ends_neutral", fmt::format("tile {}: the last source 0x{:x} stays selected", tile, source));
+    items_in_ = std::max<std::int64_t>(items_in_, items);
     if (last_write >= 0 && last_write + 1 + machine_.fabric.row_tail_cycles > row.events)
       add("row.covers_writes",
           fmt::format("tile {}: the row ends at event {}, the last write is at {}", tile, row.events, last_write));
+    if (format_at_end(row) != 0) add("pair.format_ends", fmt::format("tile {}: stays in receive format", tile));
     return memory;
+  }
+
+  static std::uint32_t format_at_end(const hw::RowSchedule& row) {
+    return row.formats.empty() ? 0 : row.formats.back().format;
   }
 
   // Both lists merged by address.
@@ -187,19 +246,17 @@ class Replay {
   }
 
   void check_sums() {
-    std::map<std::uint32_t, std::int64_t> in, out;
-    for (const Transfer& transfer : transfers_) {
-      out[transfer.source.value] += transfer.words;
-      for (const Destination& destination : transfer.destinations) in[destination.tile.value] += transfer.words;
+    for (std::uint32_t tile = 0; tile < schedule_.rows.size(); ++tile) {
+      std::int64_t items = 0;
+      for (const hw::Send& send : row_of(tile).sends) items += send.items;
+      items_out_ = std::max(items_out_, items);
     }
-    std::int64_t busiest = 0;
-    for (const auto& lane : {in, out})
-      for (const auto& [tile, words] : lane) busiest = std::max(busiest, words);
+    const std::int64_t busiest = std::max(items_in_, items_out_);
     std::int32_t horizon = 0;
     for (const hw::RowSchedule& row : schedule_.rows) horizon = std::max(horizon, row.events);
-    if (busiest != schedule_.busiest_words || horizon != schedule_.horizon_events)
+    if (busiest != schedule_.busiest_items || horizon != schedule_.horizon_events)
       add("phase.sums", fmt::format("horizon {} and busiest lane {}, recounted {} and {}", schedule_.horizon_events,
-                                    schedule_.busiest_words, horizon, busiest));
+                                    schedule_.busiest_items, horizon, busiest));
   }
 
   struct BusWord {
@@ -210,8 +267,9 @@ class Replay {
   std::span<const Transfer> transfers_;
   const PhaseSchedule& schedule_;
   const hw::Machine& machine_;
-  std::vector<std::vector<BusWord>> buses_;  // by tile and event; sctl 0: idle
-  std::vector<Memory> expected_;             // by tile
+  std::vector<std::vector<BusWord>> buses_;    // by tile and event; sctl 0: idle
+  std::vector<Memory> expected_;               // by tile
+  std::int64_t items_in_ = 0, items_out_ = 0;  // of the busiest tile
   std::vector<Violation> found_;
 };
 

@@ -1,6 +1,8 @@
 // hw/fabric/fabric.cpp: the closed forms of physical numbering and flight.
 #include "hw/fabric/fabric.h"
 
+#include <algorithm>
+
 #include <cstdlib>
 
 namespace tw::hw {
@@ -61,6 +63,21 @@ int direction(PhysicalTile source, PhysicalTile destination) {
 
 int write_latency(PhysicalTile destination, const Machine& machine) {
   return machine.fabric.write_latency_cycles + machine.fabric.write_latency_per_row_cycles * physical_row(destination);
+}
+
+int pair_flight_time(PhysicalTile source, PhysicalTile destination) {
+  return std::max(flight_time(source, destination), flight_time(source, pair_of(destination)));
+}
+
+PhysicalTile pair_owner(PhysicalTile source, PhysicalTile destination) {
+  const PhysicalTile other = pair_of(destination);
+  const int here = flight_time(source, destination), there = flight_time(source, other);
+  const bool is_owner = here != there ? here < there : destination.value < other.value;
+  return is_owner ? destination : other;
+}
+
+int pair_write_latency(PhysicalTile destination, const Machine& machine) {
+  return write_latency(destination, machine) + 1;
 }
 
 }  // namespace tw::hw

@@ -21,4 +21,13 @@ int direction(PhysicalTile source, PhysicalTile destination);
 // Events from source selection to the first write at this receiver: 52 + 2 * row.
 int write_latency(PhysicalTile destination, const Machine& machine);
 
+// Double words to a physical pair: both of its tiles hear an item at the same event, as late as the later of them
+// would; the half that would hear it earlier owns the pair's source control, and items are written one event later
+// than words (docs/fidelity.md).
+int pair_flight_time(PhysicalTile source, PhysicalTile destination);
+PhysicalTile pair_owner(PhysicalTile source, PhysicalTile destination);
+int pair_write_latency(PhysicalTile destination, const Machine& machine);
+// The receive format of double words in this tile.
+constexpr std::uint32_t pair_format(PhysicalTile tile) { return 1 + (tile.value >> 1 & 1U); }
+
 }  // namespace tw::hw

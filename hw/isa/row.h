@@ -11,18 +11,24 @@
 
 namespace tw::hw {
 
-// Words leave the tile's bus at events [event, event + words), read from consecutive word addresses.
+// Items leave the tile's bus at events [event, event + items), read from consecutive addresses: words, or double words
+// where sctl says so, which also take the lane of the physical pair's other tile.
 struct Send {
   std::int32_t event = 0;
-  std::int32_t words = 0;
+  std::int32_t items = 0;
   std::uint32_t address_words = 0;  // byte address / 4, relative to OUTGOING_BASE
-  std::uint8_t sctl = 0;
+  std::uint8_t sctl = 0;            // bits 0 and 1: directions; bit 2: double words
+  bool wide() const { return (sctl & sctl_wide) != 0; }
+  std::uint32_t item_words() const { return wide() ? 2 : 1; }
+  std::uint32_t words() const { return static_cast<std::uint32_t>(items) * item_words(); }
+  static constexpr std::uint8_t sctl_wide = 4;
   friend auto operator<=>(const Send&, const Send&) = default;
 };
 
 // Control events count slots from 1, as in "control event = send event + T + 1": event c takes effect in the slot in
 // which a word with send event c - 1 could leave, so 1 is the earliest.
 // A change of the source selection (mux) at an event: a physical tile number, or the machine's neutral or host mux.
+// `pair`: of the mux that both tiles of the physical pair listen to, for double words.
 struct SourceControl {
   std::int32_t event = 0;
   std::uint32_t source = 0;
@@ -35,6 +41,15 @@ struct PointerControl {
   std::int32_t event = 0;
   std::uint32_t pointer_words = 0;
   friend auto operator<=>(const PointerControl&, const PointerControl&) = default;
+};
+
+// A change of the width in which arriving items are written: 0 words, 1 or 2 double words (in a pair's even or odd
+// tile). It counts for items that are written receive_format_lead events later.
+inline constexpr std::int32_t receive_format_lead = 2;  // measured on silicon (docs/fidelity.md)
+struct FormatControl {
+  std::int32_t event = 0;
+  std::uint32_t format = 0;
+  friend auto operator<=>(const FormatControl&, const FormatControl&) = default;
 };
 
 // A row of two sections: OUTGOING_BASE is written from a register in slots [slot, slot + base_write_events), in which
@@ -54,6 +69,7 @@ struct RowSchedule {
   std::vector<Send> sends;
   std::vector<SourceControl> sources;
   std::vector<PointerControl> pointers;
+  std::vector<FormatControl> formats;
   BaseWrite base_write;
   std::int32_t events = 0;
   friend bool operator==(const RowSchedule&, const RowSchedule&) = default;
@@ -65,8 +81,8 @@ struct RowSchedule {
 // control at the first event of a send or at the one after it, two source or two pointer changes in one event, ...
 Result<std::vector<std::uint32_t>> encode_row(const RowSchedule& schedule, std::uint32_t address_bytes);
 
-// Why the control/send combination at these events cannot be encoded, or true. Schedulers ask this before placing:
-// a control at event c against a send [event, event + words) of the same tile.
+// Whether the control/send combination at these events can be encoded. Schedulers ask this before placing: a control
+// at event c against a send [event, event + items) of the same tile.
 bool control_allowed(std::int32_t control_event, const Send& send);
 
 // Decodes a row starting at `sync`; stops at br m10. Errors (corrupt): unknown or untimed instruction, no end.

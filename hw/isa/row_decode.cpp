@@ -39,8 +39,11 @@ class RowDecoder {
     switch (i.opcode) {
       case Opcode::delay: return idle(i);
       case Opcode::delaypic:
-        if (i.select != 0) return corrupt(i, "receive formats are not supported");
-        row_.schedule.pointers.push_back({now_ + i.count, i.value});
+        if (i.select != 0) {
+          TW_TRY_STATUS(set_format(i, now_ + i.count));
+        } else {
+          row_.schedule.pointers.push_back({now_ + i.count, i.value});
+        }
         return idle(i);
       case Opcode::delayxpic: row_.schedule.sources.push_back({now_ + i.count, i.value, i.select != 0}); return idle(i);
       case Opcode::send: start_send(i.address, i.sctl); return send(i);
@@ -67,9 +70,15 @@ class RowDecoder {
     return {};
   }
 
+  Status set_format(const Instruction& i, std::int32_t event) {
+    if (i.value > 2) return corrupt(i, "receive formats are 0, 1 and 2");
+    row_.schedule.formats.push_back({event, i.value});
+    return {};
+  }
+
   Status send(const Instruction& i) {
     streaming_ = true;
-    row_.schedule.sends.back().words += i.count;
+    row_.schedule.sends.back().items += i.count;
     now_ += i.count;
     return {};
   }
@@ -81,7 +90,7 @@ class RowDecoder {
 
   std::uint32_t stream_address() const {
     const Send& last = row_.schedule.sends.back();
-    return last.address_words + static_cast<std::uint32_t>(last.words);
+    return last.address_words + last.words();
   }
 
   Status continue_send(const Instruction& i) {
@@ -93,8 +102,9 @@ class RowDecoder {
 
   Status send_with_control(const Instruction& i) {
     if (!streaming_) return corrupt(i, "there is no send to continue");
-    if (i.select == 3) return corrupt(i, "receive formats are not supported");
-    if (i.select == 2)
+    if (i.select == 3) {
+      TW_TRY_STATUS(set_format(i, now_ + 1));
+    } else if (i.select == 2)
       row_.schedule.pointers.push_back({now_ + 1, i.value});
     else if (i.value < (1U << 13))
       row_.schedule.sources.push_back({now_ + 1, i.value, i.select == 1});
@@ -104,7 +114,7 @@ class RowDecoder {
   }
 
   Status send_with_both(const Instruction& i) {
-    if (i.select != 0) return corrupt(i, "receive formats are not supported");
+    if (i.select != 0) return corrupt(i, "a receive format and a source do not change in one event");
     row_.schedule.sources.push_back({now_ + 1, i.xpic & 0x1fffU, i.xpic >> 13 != 0});
     row_.schedule.pointers.push_back({now_ + 1, i.value});
     if (i.sctl == 0) return idle(i);
@@ -133,9 +143,9 @@ std::vector<Send> joined(const std::vector<Send>& sends) {
   for (const Send& send : sends) {
     if (!streams.empty()) {
       Send& last = streams.back();
-      if (send.event == last.event + last.words && send.sctl == last.sctl &&
-          send.address_words == last.address_words + static_cast<std::uint32_t>(last.words)) {
-        last.words += send.words;
+      if (send.event == last.event + last.items && send.sctl == last.sctl &&
+          send.address_words == last.address_words + last.words()) {
+        last.items += send.items;
         continue;
       }
     }
@@ -149,8 +159,8 @@ std::vector<Send> joined(const std::vector<Send>& sends) {
 Result<DecodedRow> decode_row(std::span<const std::uint32_t> code) { return RowDecoder(code).decode_all(); }
 
 bool equivalent(const RowSchedule& a, const RowSchedule& b) {
-  return a.events == b.events && a.sources == b.sources && a.pointers == b.pointers && a.base_write == b.base_write &&
-         joined(a.sends) == joined(b.sends);
+  return a.events == b.events && a.sources == b.sources && a.pointers == b.pointers && a.formats == b.formats &&
+         a.base_write == b.base_write && joined(a.sends) == joined(b.sends);
 }
 
 }  // namespace tw::hw

@@ -20,7 +20,8 @@ struct Control {
   std::int32_t slot = 0;
   const SourceControl* source = nullptr;
   const PointerControl* pointer = nullptr;
-  const BaseWrite* base = nullptr;  // alone: neither source nor pointer
+  const FormatControl* format = nullptr;  // alone, as base
+  const BaseWrite* base = nullptr;
 };
 
 tl::unexpected<Error> cannot(std::int32_t event, const std::string& what) {
@@ -32,17 +33,16 @@ tl::unexpected<Error> cannot(std::int32_t event, const std::string& what) {
 Result<std::vector<Send>> streams_of(const RowSchedule& schedule) {
   std::vector<Send> streams;
   for (const Send& send : schedule.sends) {
-    if (send.words < 1 || send.event < 0 || (send.sctl & 3) == 0 || send.sctl > 7 ||
-        send.address_words + static_cast<std::uint64_t>(send.words) > (1U << 18))
-      return cannot(send.event, fmt::format("a send of {} words at word address 0x{:x} with sctl {} has no encoding",
-                                            send.words, send.address_words, send.sctl));
+    if (send.items < 1 || send.event < 0 || (send.sctl & 3) == 0 || send.sctl > 7 ||
+        send.address_words + std::uint64_t{send.words()} > (1U << 18))
+      return cannot(send.event, fmt::format("a send of {} items at word address 0x{:x} with sctl {} has no encoding",
+                                            send.items, send.address_words, send.sctl));
     if (!streams.empty()) {
       Send& last = streams.back();
-      const std::int32_t end = last.event + last.words;
+      const std::int32_t end = last.event + last.items;
       if (send.event < end) return cannot(send.event, fmt::format("the send before it lasts until event {}", end));
-      if (send.event == end && send.sctl == last.sctl &&
-          send.address_words == last.address_words + static_cast<std::uint32_t>(last.words)) {
-        last.words += send.words;
+      if (send.event == end && send.sctl == last.sctl && send.address_words == last.address_words + last.words()) {
+        last.items += send.items;
         continue;
       }
     }
@@ -51,7 +51,7 @@ Result<std::vector<Send>> streams_of(const RowSchedule& schedule) {
   return streams;
 }
 
-// Both lists of controls merged by slot. Errors: two of a kind in one slot, out of order, values without encoding.
+// All controls merged by slot. Errors: two of a kind in one slot, out of order, values without encoding.
 Result<std::vector<Control>> controls_of(const RowSchedule& schedule) {
   std::vector<Control> controls;
   auto source = schedule.sources.begin();
@@ -84,6 +84,18 @@ Result<std::vector<Control>> controls_of(const RowSchedule& schedule) {
     }
     controls.push_back(control);
   }
+  const FormatControl* previous = nullptr;
+  for (const FormatControl& format : schedule.formats) {
+    const auto at = std::find_if(controls.begin(), controls.end(),
+                                 [&](const Control& control) { return control.slot >= format.event - 1; });
+    const bool taken = at != controls.end() && at->slot == format.event - 1;
+    if (taken || format.event < 1 || format.format > 2 || (previous && previous->event >= format.event))
+      return cannot(format.event, fmt::format("a change to receive format {}: beside another control, out of order or "
+                                              "no format",
+                                              format.format));
+    controls.insert(at, {.slot = format.event - 1, .format = &format});
+    previous = &format;
+  }
   if (schedule.base_write.present()) {
     const auto at = std::find_if(controls.begin(), controls.end(),
                                  [&](const Control& control) { return control.slot >= schedule.base_write.slot; });
@@ -105,7 +117,7 @@ Status check_base_write(const BaseWrite& write, const std::vector<Send>& streams
   for (const Control& control : controls)
     if (control.base == nullptr && !write.allows(control.slot)) return clash(control.slot + 1);
   for (const Send& stream : streams)
-    if (stream.event < write.slot + base_write_events && stream.event + stream.words > write.slot)
+    if (stream.event < write.slot + base_write_events && stream.event + stream.items > write.slot)
       return clash(stream.event);
   return {};
 }
@@ -157,12 +169,14 @@ class RowEncoder {
              .count = count,
              .select = control.source->pair,
              .value = control.source->source});
+    else if (control.format)
+      timed({.opcode = Opcode::delaypic, .count = count, .select = 1, .value = control.format->format});
     else
       timed({.opcode = Opcode::delaypic, .count = count, .value = control.pointer->pointer_words});
     return {};
   }
 
-  // Words of the stream from now() on, until `end`; the first instruction opens the stream.
+  // Items of the stream from now() on, until `end`; the first instruction opens the stream.
   void open(const Send& stream, std::int32_t end) {
     timed({.opcode = Opcode::send,
            .count = std::min(end - now_, max_send),
@@ -175,12 +189,15 @@ class RowEncoder {
   Status open_with(const Control& control, const Send& stream, std::int32_t end) {
     const int count = std::min(end - now_, max_send);
     if (control.source && control.pointer) {
-      const std::uint32_t address = stream.address_words + static_cast<std::uint32_t>(now_ - stream.event);
+      const std::uint32_t address =
+          stream.address_words + static_cast<std::uint32_t>(now_ - stream.event) * stream.item_words();
       TW_TRY_STATUS(
           combined(control, {.opcode = Opcode::sendpicp, .count = count, .address = address, .sctl = stream.sctl}));
     } else if (control.source) {
       timed(
           {.opcode = Opcode::sendpic, .count = count, .select = control.source->pair, .value = control.source->source});
+    } else if (control.format) {
+      timed({.opcode = Opcode::sendpic, .count = count, .select = 3, .value = control.format->format});
     } else {
       timed({.opcode = Opcode::sendpic, .count = count, .select = 2, .value = control.pointer->pointer_words});
     }
@@ -270,7 +287,7 @@ Result<std::vector<std::uint32_t>> encode_row(const RowSchedule& schedule, std::
   TW_TRY(const std::vector<Control> controls, controls_of(schedule));
   TW_TRY_STATUS(check_starts(streams, controls));
   TW_TRY_STATUS(check_base_write(schedule.base_write, streams, controls));
-  const std::int32_t last_send = streams.empty() ? 0 : streams.back().event + streams.back().words;
+  const std::int32_t last_send = streams.empty() ? 0 : streams.back().event + streams.back().items;
   const std::int32_t last_control = controls.empty()       ? 0
                                     : controls.back().base ? controls.back().slot + base_write_events
                                                            : controls.back().slot + 1;
@@ -286,7 +303,7 @@ Result<std::vector<std::uint32_t>> encode_row(const RowSchedule& schedule, std::
     for (; next < controls.size() && controls[next].slot < stream.event; ++next) {
       TW_TRY_STATUS(encoder.control(controls[next], idle_until(stream.event)));
     }
-    const std::int32_t end = stream.event + stream.words;
+    const std::int32_t end = stream.event + stream.items;
     const auto segment_end = [&] { return next < controls.size() ? std::min(end, controls[next].slot) : end; };
     encoder.delay_until(stream.event);
     encoder.open(stream, segment_end());

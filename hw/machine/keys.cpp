@@ -63,6 +63,8 @@ constexpr MachineKey table[] = {
    [](Machine& m) -> MachineField { return &m.fabric.host_mux; }, 0x600, "vendor tools"},
   {"fabric.max_transfer_words", "words", 1, 4148,
    [](Machine& m) -> MachineField { return &m.fabric.max_transfer_words; }, 4148, "vendor tools"},
+  {"fabric.pair_min_items", "items", 0, 4148,
+   [](Machine& m) -> MachineField { return &m.fabric.pair_min_items; }, 64, "measured on silicon: the rule; what it gains on long runs is a guess; 0: never used"},
   {"fabric.table_limit_bytes", "bytes", 64, 0x100000,
    [](Machine& m) -> MachineField { return &m.fabric.table_limit_bytes; }, 0x10000, "ours: public rows took up to 43,732 bytes, goal 24,576"},
   {"host.sync_cycles", "cycles", 0, 1e+07,

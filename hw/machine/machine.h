@@ -51,6 +51,7 @@ struct FabricTiming {
   int neutral_mux = 0;                   // source selection that disconnects (0x640)
   int host_mux = 0;                      // source selection of the host (0x600)
   int max_transfer_words = 0;            // 1..4148 words a transfer
+  int pair_min_items = 0;                // shortest transfer of double words to a pair, in items (64); 0: no such
   std::uint32_t table_limit_bytes = 0;   // checked limit of exchange rows per tile
 };
 

@@ -140,10 +140,10 @@ class CodeWalk {
       for (const Send& send : schedule.sends) {
         const std::uint32_t base = send.event > schedule.base_write.slot ? *second : *outgoing_base_;
         const std::uint32_t from = base + send.address_words * 4;
-        if (!sram_.contains(from, static_cast<std::uint32_t>(send.words) * 4))
+        if (!sram_.contains(from, send.words() * 4))
           findings_.add(
               "row.send_bounds",
-              fmt::format("the row at {:#x} sends {} words from {:#x}, which leaves the SRAM", row, send.words, from));
+              fmt::format("the row at {:#x} sends {} words from {:#x}, which leaves the SRAM", row, send.words(), from));
       }
     if (!incoming_base_) return;
     for (const PointerControl& pointer : schedule.pointers) {

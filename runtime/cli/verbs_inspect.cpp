@@ -91,12 +91,15 @@ void put_exchange(const hw::Program& program, std::uint32_t tile, ordered_json& 
     text += fmt::format("stage {}: {} events, {} sends, {} receptions, {} bytes\n", stage_name(program, origin.stage),
                         row->schedule.events, row->schedule.sends.size(), row->schedule.sources.size(), row->words * 4);
     for (const hw::Send& send : row->schedule.sends)
-      text += fmt::format("  {:>6}  send {} words from {:#x}, direction {}\n", send.event, send.words,
-                          send.address_words * 4, send.sctl);
+      text += fmt::format("  {:>6}  send {} {}words from {:#x}, direction {}\n", send.event, send.items,
+                          send.wide() ? "double " : "", send.address_words * 4, send.sctl & 3);
     for (const hw::SourceControl& source : row->schedule.sources)
-      text += fmt::format("  {:>6}  listen to {:#x}\n", source.event, source.source);
+      text += fmt::format("  {:>6}  {} to {:#x}\n", source.event, source.pair ? "the pair listens" : "listen",
+                          source.source);
     for (const hw::PointerControl& pointer : row->schedule.pointers)
       text += fmt::format("  {:>6}  write from {:#x}\n", pointer.event, pointer.pointer_words * 4);
+    for (const hw::FormatControl& format : row->schedule.formats)
+      text += fmt::format("  {:>6}  write {} words\n", format.event, format.format == 0 ? "single" : "double");
     object["rows"].push_back({{"stage", origin.stage.value},
                               {"events", row->schedule.events},
                               {"sends", row->schedule.sends.size()},

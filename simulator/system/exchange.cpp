@@ -95,8 +95,9 @@ void World::move_in_order(const ResolvedPhase& phase) {
     const Move& move = phase.moves[index];
     flying[index].resize(move.bytes / 4);
     for (std::uint32_t word = 0; word < move.bytes / 4; ++word) {
-      actions.push_back({move.read_event + static_cast<std::int32_t>(word), false, index, word});
-      actions.push_back({move.write_event + static_cast<std::int32_t>(word), true, index, word});
+      const auto item = static_cast<std::int32_t>(word / (move.item_bytes / 4));
+      actions.push_back({move.read_event + item, false, index, word});
+      actions.push_back({move.write_event + item, true, index, word});
     }
   }
   std::sort(actions.begin(), actions.end(), [](const Action& a, const Action& b) {

@@ -11,9 +11,10 @@
 namespace tw::sim {
 namespace {
 
-// Words on their way into a tile: from a bus, written at events [event, event + words).
+// Items on their way into a tile: from a bus, written at events [event, event + items).
 struct Arrival {
-  std::int32_t event = 0, words = 0;
+  std::int32_t event = 0, items = 0;
+  std::uint32_t item_bytes = 4;
   std::uint32_t source_tile = 0, source_address = 0;
   std::int32_t read_event = 0;
 };
@@ -22,6 +23,14 @@ struct Arrival {
 struct Access {
   std::int32_t begin = 0, end = 0;
   std::uint32_t address = 0, bytes = 0;
+  std::uint32_t item_bytes = 4;
+};
+
+// The events [begin, end) in which a tile listens to a source.
+struct Listening {
+  std::int32_t begin = 0, end = 0;
+  std::uint32_t source = 0;
+  bool pair = false;
 };
 
 class Resolver {
@@ -74,39 +83,104 @@ class Resolver {
         fault(FaultKind::bus_conflict, tile, send.event,
               fmt::format("a send at event {} starts before the one that lasts until {} ends", send.event, busy_until),
               code_word_of(tile, send));
-      busy_until = send.event + send.words;
-      phase_.words_out[tile] += send.words;
+      busy_until = send.event + send.items;
+      phase_.words_out[tile] += static_cast<std::int32_t>(send.words());
+      if (send.wide()) check_wide(tile, send);
       const std::uint32_t address = send_address(tile, send);
-      if (!machine_.sram.contains(address, static_cast<std::uint32_t>(send.words) * 4))
+      if (!machine_.sram.contains(address, send.words() * 4))
         fault(FaultKind::out_of_range, tile, send.event,
-              fmt::format("a send of {} words reads from {:#x}, outside the SRAM", send.words, address),
+              fmt::format("a send of {} words reads from {:#x}, outside the SRAM", send.words(), address),
               code_word_of(tile, send));
     }
+  }
+
+  // Double words: long enough, aligned, and the other tile of the pair is silent meanwhile.
+  void check_wide(std::uint32_t tile, const hw::Send& send) const {
+    const std::int32_t end = send.event + send.items;
+    if (machine_.fabric.pair_min_items == 0 || send.items < machine_.fabric.pair_min_items)
+      fault(FaultKind::pair_rule, tile, send.event,
+            fmt::format("a send of {} double words, the machine needs {}", send.items,
+                        machine_.fabric.pair_min_items == 0 ? "single ones"
+                                                            : fmt::format("{}", machine_.fabric.pair_min_items)),
+            code_word_of(tile, send));
+    if (send_address(tile, send) % 8 != 0)
+      fault(FaultKind::unaligned, tile, send.event,
+            fmt::format("double words are sent from {:#x}, no multiple of 8", send_address(tile, send)),
+            code_word_of(tile, send));
+    const hw::DecodedRow* other = participants_[companion_of(tile)].row;
+    if (other == nullptr) return;
+    for (const hw::Send& busy : other->schedule.sends)
+      if (busy.event < end && busy.event + busy.items > send.event)
+        fault(FaultKind::bus_conflict, tile, std::max(send.event, busy.event),
+              fmt::format("double words are sent at events {} to {}, in which tile {} of the same pair sends, too",
+                          send.event, end, companion_of(tile)),
+              code_word_of(tile, send));
+  }
+
+  std::uint32_t companion_of(std::uint32_t tile) const {
+    return logical_[hw::pair_of(hw::physical_of({tile}, machine_)).value];
   }
 
   void receive(std::uint32_t tile) {
     const hw::RowSchedule& row = participants_[tile].row->schedule;
     const PhysicalTile self = hw::physical_of({tile}, machine_);
     arrivals_.clear();
-    for (std::size_t index = 0; index < row.sources.size(); ++index) {
-      const hw::SourceControl& control = row.sources[index];
-      if (control.source == static_cast<std::uint32_t>(machine_.fabric.neutral_mux)) continue;
-      if (control.source >= logical_.size())
-        fault(FaultKind::undriven_bus, tile, control.event,
-              fmt::format("source {} at event {} is no tile", control.source, control.event));
-      const std::int32_t end = index + 1 < row.sources.size() ? row.sources[index + 1].event : row.events;
-      listen(tile, self, {control.source}, control.event, end);
+    listening_.clear();
+    select(tile, row, row.events, false);
+    select(tile, row, row.events, true);
+    const std::uint32_t companion = companion_of(tile);
+    if (participants_[companion].row == nullptr && !listening_.empty() && listening_.back().pair)
+      fault(FaultKind::pair_rule, tile, listening_.back().begin,
+            fmt::format("the pair's mux is selected, and tile {} of the pair has no row", companion));
+    if (const hw::DecodedRow* other = participants_[companion].row)
+      select(companion, other->schedule, row.events, true);
+    std::sort(listening_.begin(), listening_.end(),
+              [](const Listening& a, const Listening& b) { return a.begin < b.begin; });
+    for (std::size_t index = 0; index < listening_.size(); ++index) {
+      const Listening& now = listening_[index];
+      if (index > 0 && now.begin < listening_[index - 1].end)
+        fault(FaultKind::pair_rule, tile, now.begin,
+              fmt::format("tile {} is selected at event {}, while tile {} still is, by the tile or by its pair",
+                          now.source, now.begin, listening_[index - 1].source));
+      listen(tile, self, now);
     }
-    write(tile, row);
+    write(tile, self, row);
     check_elements(tile, row);
     phase_.ordered = phase_.ordered || reads_what_arrives(tile, row);
   }
 
+  // What the source controls of one kind in a row select.
+  void select(std::uint32_t tile, const hw::RowSchedule& row, std::int32_t row_end, bool pair) {
+    Listening now{.pair = pair};
+    bool listens = false;
+    const auto stop = [&](std::int32_t event) {
+      if (!listens) return;
+      now.end = event;
+      if (now.begin < now.end) listening_.push_back(now);
+      listens = false;
+    };
+    for (const hw::SourceControl& control : row.sources) {
+      if (control.pair != pair) continue;
+      stop(control.event);
+      if (control.source == static_cast<std::uint32_t>(machine_.fabric.neutral_mux)) continue;
+      if (control.source >= logical_.size())
+        fault(FaultKind::undriven_bus, tile, control.event,
+              fmt::format("source {} at event {} is no tile", control.source, control.event));
+      now.begin = control.event;
+      now.source = control.source;
+      listens = true;
+    }
+    stop(row_end);
+  }
+
   // The selected bus must be driven during the whole of [begin, end).
-  void listen(std::uint32_t tile, PhysicalTile self, PhysicalTile source, std::int32_t begin, std::int32_t end) {
+  void listen(std::uint32_t tile, PhysicalTile self, const Listening& now) {
+    const PhysicalTile source{now.source};
+    const std::int32_t begin = now.begin, end = now.end;
     const std::uint32_t sender = logical_[source.value];
     const hw::DecodedRow* row = participants_[sender].row;
-    const std::int32_t shift = hw::flight_time(source, self) + 1;
+    const std::int32_t shift = (now.pair ? hw::pair_flight_time(source, self) : hw::flight_time(source, self)) + 1;
+    const int latency = now.pair ? hw::pair_write_latency(self, machine_) : hw::write_latency(self, machine_);
     const int direction = hw::direction(source, self);
     bool other_direction = false;
     std::int32_t heard = begin;
@@ -116,18 +190,23 @@ class Resolver {
                                    [](std::int32_t event, const hw::Send& s) { return event < s.event; });
       if (send != sends.begin()) --send;
       for (; send != sends.end() && heard < end; ++send) {
-        const std::int32_t from = send->event + shift, to = from + send->words;
+        const std::int32_t from = send->event + shift, to = from + send->items;
         if (to <= heard) continue;
         if (from > heard) break;
         if ((send->sctl & direction) == 0) {
           other_direction = true;
           break;
         }
-        const std::int32_t words = std::min(to, end) - heard;
-        arrivals_.push_back({heard + hw::write_latency(self, machine_), words, sender,
-                             send_address(sender, *send) + static_cast<std::uint32_t>(heard - from) * 4,
+        if (send->wide() != now.pair)
+          fault(FaultKind::pair_rule, tile, heard,
+                fmt::format("tile {} sends {} words at event {}, the mux of {} is selected", sender,
+                            send->wide() ? "double" : "single", heard, now.pair ? "the pair" : "this tile"));
+        const std::int32_t items = std::min(to, end) - heard;
+        const std::uint32_t item_bytes = send->item_words() * 4;
+        arrivals_.push_back({heard + latency, items, item_bytes, sender,
+                             send_address(sender, *send) + static_cast<std::uint32_t>(heard - from) * item_bytes,
                              heard - shift});
-        heard += words;
+        heard += items;
       }
     }
     if (heard < end)
@@ -136,14 +215,32 @@ class Resolver {
                         other_direction ? "it sends in the other direction" : "its bus is silent", heard));
   }
 
+  // Double words are written in the pair's receive format, words in format 0.
+  void check_format(std::uint32_t tile, PhysicalTile self, const hw::RowSchedule& row, const Arrival& arrival) const {
+    const std::uint32_t wanted = arrival.item_bytes == 8 ? hw::pair_format(self) : 0;
+    const std::int32_t last = arrival.event + arrival.items - 1;
+    std::uint32_t format = 0;
+    for (const hw::FormatControl& control : row.formats) {
+      if (control.event + hw::receive_format_lead > last) break;
+      if (control.event + hw::receive_format_lead > arrival.event && control.format != format) format = 3;  // changes
+      if (format != 3) format = control.format;
+    }
+    if (format != wanted)
+      fault(FaultKind::pair_rule, tile, arrival.event,
+            fmt::format("{} words of tile {} arrive at event {} in receive format {}, {} is right",
+                        arrival.item_bytes == 8 ? "double" : "single", arrival.source_tile, arrival.event,
+                        format == 3 ? "that changes" : fmt::format("{}", format), wanted));
+  }
+
   // Walks arrivals and pointer controls in time and emits moves.
-  void write(std::uint32_t tile, const hw::RowSchedule& row) {
+  void write(std::uint32_t tile, PhysicalTile self, const hw::RowSchedule& row) {
     writes_.clear();
     auto control = row.pointers.begin();
     bool pointer_set = false;
     std::uint32_t pointer = 0;
     for (Arrival arrival : arrivals_) {
-      while (arrival.words > 0) {
+      check_format(tile, self, row, arrival);
+      while (arrival.items > 0) {
         while (control != row.pointers.end() && control->event <= arrival.event) {
           pointer = participants_[tile].incoming_base + control->pointer_words * 4;
           pointer_set = true;
@@ -153,22 +250,26 @@ class Resolver {
           fault(FaultKind::mistimed_write, tile, arrival.event,
                 fmt::format("words from tile {} arrive at event {} before a write pointer is set", arrival.source_tile,
                             arrival.event));
-        std::int32_t words = arrival.words;
-        if (control != row.pointers.end()) words = std::min(words, control->event - arrival.event);
-        const auto bytes = static_cast<std::uint32_t>(words) * 4;
+        std::int32_t items = arrival.items;
+        if (control != row.pointers.end()) items = std::min(items, control->event - arrival.event);
+        const std::uint32_t bytes = static_cast<std::uint32_t>(items) * arrival.item_bytes;
         const std::int32_t slot = arrival.event - 1;  // control event c is the slot of send event c - 1 (hw/isa/row.h)
         if (!machine_.sram.contains(pointer, bytes))
           fault(FaultKind::out_of_range, tile, arrival.event,
-                fmt::format("{} words from tile {} are written to {:#x}, outside the SRAM", words, arrival.source_tile,
+                fmt::format("{} words from tile {} are written to {:#x}, outside the SRAM", bytes / 4,
+                            arrival.source_tile, pointer));
+        if (pointer % arrival.item_bytes != 0)
+          fault(FaultKind::unaligned, tile, arrival.event,
+                fmt::format("double words from tile {} are written to {:#x}, no multiple of 8", arrival.source_tile,
                             pointer));
-        phase_.moves.push_back(
-            {arrival.source_tile, arrival.source_address, tile, pointer, bytes, arrival.read_event, slot});
-        writes_.push_back({slot, slot + words, pointer, bytes});
-        phase_.words_in[tile] += words;
+        phase_.moves.push_back({arrival.source_tile, arrival.source_address, tile, pointer, bytes, arrival.read_event,
+                                slot, arrival.item_bytes});
+        writes_.push_back({slot, slot + items, pointer, bytes, arrival.item_bytes});
+        phase_.words_in[tile] += static_cast<std::int32_t>(bytes / 4);
         pointer += bytes;
-        arrival.event += words;
-        arrival.read_event += words;
-        arrival.words -= words;
+        arrival.event += items;
+        arrival.read_event += items;
+        arrival.items -= items;
         arrival.source_address += bytes;
       }
     }
@@ -191,8 +292,8 @@ class Resolver {
               fmt::format("words are written to {:#x} while the row is fetched from the same element", access.address));
     std::size_t at = 0;
     for (const hw::Send& send : row.sends) {
-      const Access access{send.event, send.event + send.words, send_address(tile, send),
-                          static_cast<std::uint32_t>(send.words) * 4};
+      const Access access{send.event, send.event + send.items, send_address(tile, send), send.words() * 4,
+                          send.item_words() * 4};
       if (fetched(access))
         fault(FaultKind::element_conflict, tile, send.event,
               fmt::format("a send reads {:#x} while the row is fetched from the same element", access.address),
@@ -209,7 +310,7 @@ class Resolver {
     std::uint32_t longest = 0;  // a write starts at most so many bytes before a byte that it reaches
     for (const Access& access : writes_) longest = std::max(longest, access.bytes);
     for (const hw::Send& send : row.sends) {
-      const std::uint32_t first = send_address(tile, send), last = first + static_cast<std::uint32_t>(send.words) * 4;
+      const std::uint32_t first = send_address(tile, send), last = first + send.words() * 4;
       auto at = std::lower_bound(writes_.begin(), writes_.end(), first > longest ? first - longest : 0,
                                  [](const Access& a, std::uint32_t address) { return a.address < address; });
       for (; at != writes_.end() && at->address < last; ++at)
@@ -223,9 +324,9 @@ class Resolver {
     // The part of each that happens at the same events.
     const std::int32_t begin = std::max(read.begin, written.begin), end = std::min(read.end, written.end);
     const auto elements = [&](const Access& access) {
-      const std::uint32_t first = access.address + static_cast<std::uint32_t>(begin - access.begin) * 4;
+      const std::uint32_t first = access.address + static_cast<std::uint32_t>(begin - access.begin) * access.item_bytes;
       return std::pair{sram.element_of(first),
-                       sram.element_of(first + static_cast<std::uint32_t>(end - begin) * 4 - 1)};
+                       sram.element_of(first + static_cast<std::uint32_t>(end - begin) * access.item_bytes - 1)};
     };
     const auto [read_first, read_last] = elements(read);
     const auto [write_first, write_last] = elements(written);
@@ -239,6 +340,7 @@ class Resolver {
   const hw::Machine& machine_;
   std::vector<std::uint32_t> logical_;
   ResolvedPhase phase_;
+  std::vector<Listening> listening_;
   std::vector<Arrival> arrivals_;
   std::vector<Access> writes_;
 };

@@ -23,7 +23,8 @@ struct Move {
   std::uint32_t source_tile = 0, source_address = 0;
   std::uint32_t target_tile = 0, target_address = 0;
   std::uint32_t bytes = 0;
-  std::int32_t read_event = 0, write_event = 0;  // slot of the first word; the others follow one a slot
+  std::int32_t read_event = 0, write_event = 0;  // slot of the first item; the others follow one a slot
+  std::uint32_t item_bytes = 4;
 };
 
 struct ResolvedPhase {
@@ -33,7 +34,7 @@ struct ResolvedPhase {
   bool ordered = false;  // some memory is sent and received into: words must move in order of events
 };
 
-// Throws FaultError: bus_conflict, undriven_bus, mistimed_write, element_conflict, out_of_range.
+// Throws FaultError: bus_conflict, undriven_bus, mistimed_write, pair_rule, unaligned, element_conflict, out_of_range.
 ResolvedPhase resolve_phase(std::span<const Participant> participants, const hw::Machine& machine);
 
 }  // namespace tw::sim

@@ -16,6 +16,9 @@ const std::vector<FaultInfo>& fault_table() {
        "sender and receiver disagree on time of flight, or the sender's row is missing"},
       {FaultKind::mistimed_write, "mistimed_write", "words arrive before the row set a write pointer",
        "the pointer control is late or missing; compare with \"tilewright inspect --exchange\""},
+      {FaultKind::pair_rule, "pair_rule", "double words are sent or received against a rule of physical pairs",
+       "the exchange schedule is wrong; compile for a machine with fabric.pair_min_items = 0 to do without, and report "
+       "it with the package"},
       {FaultKind::unaligned, "unaligned", "an operand's address is not a multiple of what its kernel needs",
        "the package is damaged or the placement is wrong; compile it again"},
       {FaultKind::element_conflict, "element_conflict", "two accesses need one SRAM element at the same cycle",

@@ -13,6 +13,7 @@ enum class FaultKind : std::uint8_t {
   bus_conflict,
   undriven_bus,
   mistimed_write,
+  pair_rule,
   unaligned,
   element_conflict,
   unknown_instruction,

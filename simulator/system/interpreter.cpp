@@ -202,7 +202,6 @@ class Interpreter {
       const bool empty_row = following.opcode == hw::Opcode::br && following.s == 10;
       if (is_row_instruction(following.opcode) || empty_row) {
         state_.row = world_.row_at(tile_, state_.pc);
-        check_row(*state_.row);
         state_.row_pc = state_.pc;
       } else {
         state_.row = nullptr;
@@ -216,16 +215,6 @@ class Interpreter {
     } else {
       fault(FaultKind::unknown_instruction, fmt::format("sync zone {} is not modelled; 3 and 15 are", zone));
     }
-  }
-
-  void check_row(const hw::DecodedRow& row) const {
-    for (const hw::Send& send : row.schedule.sends)
-      if ((send.sctl & 4) != 0)
-        fault(FaultKind::unknown_instruction, fmt::format("64-bit items at event {} are not modelled", send.event));
-    for (const hw::SourceControl& control : row.schedule.sources)
-      if (control.pair)
-        fault(FaultKind::unknown_instruction,
-              fmt::format("the pair's source selection at event {} is not modelled", control.event));
   }
 
   void call_kernel(std::int32_t kernel) {

@@ -15,8 +15,9 @@ namespace tw::sim {
 
 // A diagnosed stop of the simulated program (not an Error of ours). Kinds: docs/faults.md.
 struct Fault {
-  std::string kind;  // "unwritten_read", "out_of_range", "bus_conflict", "undriven_bus", "mistimed_write", "unaligned",
-                     // "element_conflict", "unknown_instruction", "unknown_kernel", "deadlock", "host_protocol"
+  std::string
+      kind;  // "unwritten_read", "out_of_range", "bus_conflict", "undriven_bus", "mistimed_write", "pair_rule",
+             // "unaligned", "element_conflict", "unknown_instruction", "unknown_kernel", "deadlock", "host_protocol"
   std::string message;     // what, with values
   std::int64_t tile = -1;  // logical
   std::int64_t cycle = 0;

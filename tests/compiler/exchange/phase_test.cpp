@@ -20,6 +20,16 @@ const hw::Machine& machine_of(const char* name) {
 const hw::Machine& full() { return machine_of("ipu21"); }
 const hw::Machine& small() { return machine_of("ipu21-64"); }
 
+// The full machine without double words.
+const hw::Machine& full_single() {
+  static const hw::Machine machine = [] {
+    hw::Machine single = full();
+    single.fabric.pair_min_items = 0;
+    return single;
+  }();
+  return machine;
+}
+
 std::string first_of(const std::vector<Violation>& violations) {
   return violations.empty() ? "" : violations.front().rule + ": " + violations.front().message;
 }
@@ -59,7 +69,7 @@ TEST(Phase, TileReceivesFromItself) {
 
 TEST(Phase, LongTransfersAreCut) {
   const PhaseSchedule schedule = scheduled({{TileId{3}, from, 10000, {{TileId{9}, to}}}}, small());
-  EXPECT_EQ(schedule.busiest_words, 10000);
+  EXPECT_EQ(schedule.busiest_items, 10000);
   EXPECT_LE(schedule.horizon_events, 10000 + 170);
   EXPECT_EQ(schedule.rows[9].pointers.size(), 1U);  // the pointer runs on
   EXPECT_EQ(schedule.rows[9].sources.size(), 2U);   // and so does the source
@@ -108,18 +118,56 @@ std::vector<Transfer> reduce_scatter(int group, int words, int stride, int tiles
 // Regular collectives stay near the words of the busiest lane (planner's price: words + 100, plus 2 % for gathers).
 TEST(Phase, GathersReachTheirBound) {
   for (const auto& [group, words] : {std::pair{72, 146}, {18, 144}, {5, 691}}) {
-    const PhaseSchedule schedule = scheduled(multicast_gather(group, words, 1472), full());
-    EXPECT_EQ(schedule.busiest_words, group * words);
-    EXPECT_LE(schedule.horizon_events, schedule.busiest_words * 102 / 100 + 140) << group << " x " << words;
+    const PhaseSchedule schedule = scheduled(multicast_gather(group, words, 1472), full_single());
+    EXPECT_EQ(schedule.busiest_items, group * words);
+    EXPECT_LE(schedule.horizon_events, schedule.busiest_items * 102 / 100 + 140) << group << " x " << words;
   }
+}
+
+// The same to whole physical pairs: double words, half the events.
+TEST(Phase, PairedGathersReachTheirBound) {
+  for (const auto& [group, words] : {std::pair{72, 146}, {18, 144}, {46, 128}}) {
+    const PhaseSchedule schedule = scheduled(multicast_gather(group, words, 1472), full());
+    EXPECT_EQ(schedule.busiest_items, group * words / 2);
+    EXPECT_LE(schedule.horizon_events, schedule.busiest_items * 103 / 100 + 140) << group << " x " << words;
+  }
+}
+
+// A run of fewer than 64 items, an odd number of words, an odd receiver, an address between double words: words.
+TEST(Phase, PairsKeepTheirRules) {
+  const auto is_wide = [](const Transfer& transfer) {
+    const PhaseSchedule schedule = scheduled({transfer}, full());
+    return schedule.rows[transfer.source.value].sends[0].wide();
+  };
+  const Transfer good{TileId{9}, from, 128, {{TileId{100}, to}, {TileId{101}, to + 8}}};
+  EXPECT_TRUE(is_wide(good));
+  Transfer other = good;
+  other.words = 126;
+  EXPECT_FALSE(is_wide(other));
+  other.words = 129;
+  EXPECT_FALSE(is_wide(other));
+  other = good;
+  other.destinations[1].tile = TileId{102};
+  EXPECT_FALSE(is_wide(other));
+  other = good;
+  other.destinations[1].address_bytes = to + 4;
+  EXPECT_FALSE(is_wide(other));
+  other = good;
+  other.address_bytes = from + 4;
+  EXPECT_FALSE(is_wide(other));
+  other = good;
+  other.destinations.push_back({TileId{102}, to});
+  EXPECT_FALSE(is_wide(other));
+  const PhaseSchedule single = *schedule_phase(std::vector{good}, full_single());
+  EXPECT_FALSE(single.rows[9].sends[0].wide());
 }
 
 TEST(Phase, ReduceScattersReachTheirBound) {
   for (const auto& [group, words, stride] :
        {std::tuple{4, 657, 1}, {9, 288, 1}, {15, 293, 1}, {27, 288, 54}, {4, 657, 72}, {15, 293, 24}}) {
     const PhaseSchedule schedule = scheduled(reduce_scatter(group, words, stride, 1472), full());
-    EXPECT_EQ(schedule.busiest_words, (group - 1) * words);
-    EXPECT_LE(schedule.horizon_events, schedule.busiest_words * 102 / 100 + 140) << group << " x " << words;
+    EXPECT_EQ(schedule.busiest_items, (group - 1) * words);
+    EXPECT_LE(schedule.horizon_events, schedule.busiest_items * 102 / 100 + 140) << group << " x " << words;
   }
 }
 
@@ -137,8 +185,8 @@ TEST(Phase, MixedCollectivesStayNearTheirBound) {
     transfers.push_back(transfer);
   }
   const PhaseSchedule schedule = scheduled(transfers, small());
-  EXPECT_EQ(schedule.busiest_words, 6000 + 1152);  // 18 of 23 blocks: the tile of 5 receives them
-  EXPECT_LE(schedule.horizon_events, schedule.busiest_words * 104 / 100 + 140);
+  EXPECT_EQ(schedule.busiest_items, 6000 + 1152);  // 18 of 23 blocks: the tile of 5 receives them
+  EXPECT_LE(schedule.horizon_events, schedule.busiest_items * 104 / 100 + 140);
 }
 
 // In a small group everybody can send at once: a multicast to the others would take 5 x 691 events.
@@ -147,12 +195,25 @@ TEST(Phase, SmallGathersBecomeRotations) {
   for (Transfer& transfer : transfers)
     std::erase_if(transfer.destinations, [&](const Destination& to_tile) { return to_tile.tile == transfer.source; });
   const PhaseSchedule schedule = scheduled(transfers, small());
-  EXPECT_EQ(schedule.busiest_words, 4 * 691);
+  EXPECT_EQ(schedule.busiest_items, 4 * 691);
   EXPECT_LE(schedule.horizon_events, 4 * 691 + 140);
 }
 
 TEST(Phase, VeryShortTransfersArriveToo) {
   for (const int words : {1, 2, 3, 4}) scheduled(reduce_scatter(23, words, 1, 64), small());
+}
+
+// Both tiles of a physical pair, at multiples of 8.
+void add_pair(Transfer& transfer, std::uint32_t first, std::vector<std::uint32_t>& next) {
+  const auto same = [&](const Destination& other) { return other.tile == TileId{first}; };
+  if (first + 1 >= next.size() || std::any_of(transfer.destinations.begin(), transfer.destinations.end(), same)) return;
+  for (const std::uint32_t tile : {first, first + 1})
+    if (next[tile] + 8 + 4 * transfer.words > 0xe8000) return;
+  for (const std::uint32_t tile : {first, first + 1}) {
+    next[tile] = round_up(next[tile], 8);
+    transfer.destinations.push_back({TileId{tile}, next[tile]});
+    next[tile] += 4 * transfer.words;
+  }
 }
 
 // Random multicasts to disjoint addresses; sizes drawn from several scales.
@@ -166,8 +227,16 @@ std::vector<Transfer> random_transfers(std::uint64_t seed, std::uint32_t tiles) 
   const std::uint32_t hot = 2 + draw(tiles - 1);  // few tiles: crowded lanes
   for (std::uint32_t count = draw(120); count > 0; --count) {
     Transfer transfer{TileId{draw(hot)}, from + 4 * draw(1000), 1 + draw(draw(10) == 0 ? 5000 : scale), {}};
+    // Some go to whole pairs, in even numbers of words.
+    const bool pairs = draw(3) == 0;
+    if (pairs) transfer = {transfer.source, transfer.address_bytes / 8 * 8, 128 + 2 * draw(200), {}};
     for (std::uint32_t receivers = 1 + draw(fan); receivers > 0; --receivers) {
-      const TileId tile{draw(hot)};
+      const std::uint32_t first = draw(hot);
+      if (pairs) {
+        add_pair(transfer, first / 2 * 2, next);
+        continue;
+      }
+      const TileId tile{first};
       const auto same = [&](const Destination& other) { return other.tile == tile; };
       if (std::any_of(transfer.destinations.begin(), transfer.destinations.end(), same)) continue;
       if (draw(3) == 0) next[tile.value] += 4 * draw(20);  // else the pointer may run on
@@ -256,8 +325,35 @@ TEST_F(Damage, MissingTransfer) {
   EXPECT_TRUE(noticed("transfer.no_stray_word"));
 }
 
+// A good schedule of double words, damaged.
+TEST_F(Damage, PairRules) {
+  transfers_ = multicast_gather(4, 200, 64);
+  const PhaseSchedule good = schedule_ = scheduled(transfers_, small());
+  ASSERT_TRUE(schedule_.rows[5].sends[0].wide());
+  const auto damaged = [&](auto change, const char* rule) {
+    schedule_ = good;
+    change(schedule_.rows);
+    EXPECT_TRUE(noticed(rule)) << rule;
+  };
+  using Rows = std::vector<hw::RowSchedule>;
+  damaged([](Rows& rows) { rows[5].sends[0].items = 63; }, "pair.items");
+  damaged([](Rows& rows) { ++rows[5].sends[0].address_words; }, "pair.aligned");
+  damaged([](Rows& rows) { rows[5].formats[0].format = 3 - rows[5].formats[0].format; }, "pair.receives");
+  damaged([](Rows& rows) { rows[5].formats.pop_back(); }, "pair.format_ends");
+  damaged([](Rows& rows) { rows[5].sends[0].sctl = 3; }, "pair.receives");
+  damaged([](Rows& rows) { rows[4].sends[0].event = rows[5].sends[0].event + 1; }, "pair.companion_silent");
+  damaged(
+      [](Rows& rows) {
+        hw::RowSchedule& row = rows[4].sources.empty() ? rows[5] : rows[4];
+        const hw::SourceControl first = row.sources.front();
+        row.sources.insert(row.sources.begin() + 1, {first.event + 5, first.source, false});
+        row.sources.insert(row.sources.begin() + 2, {first.event + 6, 0x640, false});
+      },
+      "mux.one_source");
+}
+
 TEST_F(Damage, WrongSums) {
-  ++schedule_.busiest_words;
+  ++schedule_.busiest_items;
   EXPECT_TRUE(noticed("phase.sums"));
 }
 

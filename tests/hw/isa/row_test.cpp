@@ -137,7 +137,7 @@ TEST(Row, DecodeRefusesBrokenRows) {
   EXPECT_TRUE(refused({0x41800003, 0x19250000, 0x43a00000}));  // setzi has no events
   EXPECT_TRUE(refused({0x41800003, 0x70000002, 0x43a00000}));  // continues nothing
   EXPECT_TRUE(refused({0x41800003, 0x78400001, 0x40a00001, 0x70000001, 0x43a00000}));
-  EXPECT_TRUE(refused({0x41800003, 0x60040001, 0x43a00000}));  // a receive format
+  EXPECT_TRUE(refused({0x41800003, 0x60040003, 0x43a00000}));  // receive format 3
   EXPECT_TRUE(refused({0x41800003, 0xf6600000}));              // half of sendpicp
   EXPECT_TRUE(refused({0x41800003, 0x43900000, 0x43a00000}));  // br of another register
 }
@@ -157,7 +157,8 @@ RowSchedule random_schedule(std::uint64_t seed) {
   std::int32_t at = draw(200);
   for (int sends = draw(6); sends > 0; --sends) {
     const std::int32_t words = 1 + (draw(4) == 0 ? draw(5000) : draw(150));
-    row.sends.push_back({at, words, static_cast<std::uint32_t>(draw(0x3e000)), static_cast<std::uint8_t>(1 + draw(3))});
+    row.sends.push_back({at, words, static_cast<std::uint32_t>(draw(0x3e000)),
+                         static_cast<std::uint8_t>(1 + draw(3) + (words < 4096 ? 4 * draw(2) : 0))});
     at += words + (draw(2) ? draw(200) : 0);
   }
   const std::int32_t span = at + 300;
@@ -183,6 +184,13 @@ RowSchedule random_schedule(std::uint64_t seed) {
   row.pointers.erase(std::unique(row.pointers.begin(), row.pointers.end(),
                                  [](const auto& a, const auto& b) { return a.event == b.event; }),
                      row.pointers.end());
+  // Receive formats stand alone.
+  for (const std::int32_t event : events_of(draw(6))) {
+    const auto same = [&](const auto& control) { return control.event == event; };
+    if (std::none_of(row.sources.begin(), row.sources.end(), same) &&
+        std::none_of(row.pointers.begin(), row.pointers.end(), same))
+      row.formats.push_back({event, static_cast<std::uint32_t>(draw(3))});
+  }
   row.events = span + 70;
   return row;
 }

@@ -32,6 +32,7 @@ class SlowFabric {
 
   Outcome run() {
     for (const auto& [tile, row] : rows_) drive(tile, row);
+    for (const auto& [tile, row] : rows_) check_pairs(tile);
     for (const auto& [tile, row] : rows_) receive(tile, row);
     return std::move(outcome_);
   }
@@ -43,29 +44,58 @@ class SlowFabric {
   };
 
   void drive(std::uint32_t tile, const hw::RowSchedule& row) {
-    for (const hw::Send& send : row.sends)
-      for (int word = 0; word < send.words; ++word) {
-        const std::uint32_t address = outgoing_base + (send.address_words + static_cast<std::uint32_t>(word)) * 4;
-        if (!machine_.sram.contains(address, 4)) outcome_.faults.insert(sim::FaultKind::out_of_range);
-        if (!bus_[tile].emplace(send.event + word, Driven{address, send.sctl}).second)
+    for (const hw::Send& send : row.sends) {
+      if (send.wide() && send.items < machine_.fabric.pair_min_items) outcome_.faults.insert(sim::FaultKind::pair_rule);
+      for (int item = 0; item < send.items; ++item) {
+        const std::uint32_t address =
+            outgoing_base + send.address_words * 4 + static_cast<std::uint32_t>(item) * send.item_words() * 4;
+        if (send.wide() && address % 8 != 0) outcome_.faults.insert(sim::FaultKind::unaligned);
+        if (!machine_.sram.contains(address, send.item_words() * 4))
+          outcome_.faults.insert(sim::FaultKind::out_of_range);
+        if (!bus_[tile].emplace(send.event + item, Driven{address, send.sctl}).second)
           outcome_.faults.insert(sim::FaultKind::bus_conflict);
       }
+    }
+  }
+
+  std::uint32_t companion_of(std::uint32_t tile) const {
+    return hw::logical_of(hw::pair_of(hw::physical_of({tile}, machine_)), machine_).value;
+  }
+
+  void check_pairs(std::uint32_t tile) {
+    for (const auto& [event, driven] : bus_[tile])
+      if ((driven.sctl & hw::Send::sctl_wide) != 0 && bus_[companion_of(tile)].count(event) == 1U)
+        outcome_.faults.insert(sim::FaultKind::bus_conflict);
+  }
+
+  std::uint32_t selected(const hw::RowSchedule& row, std::int32_t event, bool pair) const {
+    std::uint32_t source = static_cast<std::uint32_t>(machine_.fabric.neutral_mux);
+    for (const hw::SourceControl& control : row.sources)
+      if (control.event <= event && control.pair == pair) source = control.source;
+    return source;
   }
 
   void receive(std::uint32_t tile, const hw::RowSchedule& row) {
     const PhysicalTile self = hw::physical_of({tile}, machine_);
-    const int latency = hw::write_latency(self, machine_);
+    const auto neutral = static_cast<std::uint32_t>(machine_.fabric.neutral_mux);
+    const auto companion = rows_.find(companion_of(tile));
     std::map<std::int32_t, std::uint32_t> written;  // by slot
     std::uint32_t pointer = 0;
     bool pointer_set = false;
     std::size_t next_pointer = 0;
     for (std::int32_t event = 0; event < row.events; ++event) {
-      std::uint32_t source = static_cast<std::uint32_t>(machine_.fabric.neutral_mux);
-      for (const hw::SourceControl& control : row.sources)
-        if (control.event <= event) source = control.source;
-      if (source == static_cast<std::uint32_t>(machine_.fabric.neutral_mux)) continue;
+      const std::uint32_t single = selected(row, event, false), own_pair = selected(row, event, true);
+      const std::uint32_t other_pair = companion == rows_.end() ? neutral : selected(companion->second, event, true);
+      if (own_pair != neutral && companion == rows_.end()) outcome_.faults.insert(sim::FaultKind::pair_rule);
+      if ((single != neutral) + (own_pair != neutral) + (other_pair != neutral) > 1)
+        outcome_.faults.insert(sim::FaultKind::pair_rule);
+      const bool pair = single == neutral;
+      const std::uint32_t source = !pair ? single : own_pair != neutral ? own_pair : other_pair;
+      if (source == neutral) continue;
+      const int latency = pair ? hw::pair_write_latency(self, machine_) : hw::write_latency(self, machine_);
       const std::uint32_t sender = hw::logical_of({source}, machine_).value;
-      const auto driven = bus_[sender].find(event - 1 - hw::flight_time({source}, self));
+      const auto driven = bus_[sender].find(
+          event - 1 - (pair ? hw::pair_flight_time({source}, self) : hw::flight_time({source}, self)));
       if (driven == bus_[sender].end() || (driven->second.sctl & hw::direction({source}, self)) == 0) {
         outcome_.faults.insert(sim::FaultKind::undriven_bus);
         continue;
@@ -75,11 +105,20 @@ class SlowFabric {
         pointer = incoming_base + row.pointers[next_pointer].pointer_words * 4;
         pointer_set = true;
       }
+      std::uint32_t format = 0;
+      for (const hw::FormatControl& control : row.formats)
+        if (control.event + hw::receive_format_lead <= event + latency) format = control.format;
+      const bool wide = (driven->second.sctl & hw::Send::sctl_wide) != 0;
+      if (wide != pair || format != (wide ? hw::pair_format(self) : 0))
+        outcome_.faults.insert(sim::FaultKind::pair_rule);
+      const std::uint32_t bytes = wide ? 8 : 4;
+      if (pointer_set && pointer % bytes != 0) outcome_.faults.insert(sim::FaultKind::unaligned);
       if (!pointer_set) outcome_.faults.insert(sim::FaultKind::mistimed_write);
-      if (pointer_set && !machine_.sram.contains(pointer, 4)) outcome_.faults.insert(sim::FaultKind::out_of_range);
-      outcome_.words.push_back({{tile, pointer}, {sender, driven->second.address}});
+      if (pointer_set && !machine_.sram.contains(pointer, bytes)) outcome_.faults.insert(sim::FaultKind::out_of_range);
+      for (std::uint32_t byte = 0; byte < bytes; byte += 4)
+        outcome_.words.push_back({{tile, pointer + byte}, {sender, driven->second.address + byte}});
       written[event + latency - 1] = pointer;
-      pointer += 4;
+      pointer += bytes;
     }
     check_elements(tile, written);
   }
@@ -149,6 +188,16 @@ Rows random_rows() {
     std::int32_t& to = free_from[message.to];
     message.event = std::max(from, to) + 130 + *rc::gen::inRange(0, 4);
     from = to = message.event + message.words + *rc::gen::element(0, 0, -135);
+    if (*rc::gen::inRange(0, 3) == 0) {
+      message.words = *rc::gen::inRange(63, 80);
+      message.from_address = message.from_address / 8 * 8;
+      message.to_address = message.to_address / 8 * 8;
+      // Later: both tiles of the pair and the sender's companion must be free.
+      for (const auto& entry : free_from) message.event = std::max(message.event, entry.second + 130);
+      from = to = message.event + message.words;
+      add_wide(rows, message);
+      continue;
+    }
     add(rows, message, static_cast<std::uint8_t>(*rc::gen::element(3, 3, 3, 3, 1)));
   }
   for (auto& [tile, row] : rows) {
@@ -156,9 +205,11 @@ Rows random_rows() {
     std::stable_sort(row.sends.begin(), row.sends.end(), by_event);
     std::stable_sort(row.sources.begin(), row.sources.end(), by_event);
     std::stable_sort(row.pointers.begin(), row.pointers.end(), by_event);
+    std::stable_sort(row.formats.begin(), row.formats.end(), by_event);
     if (*rc::gen::inRange(0, 6) != 0) continue;
     if (!row.pointers.empty()) row.pointers[0].event += *rc::gen::inRange(-3, 4);
     if (!row.sources.empty()) row.sources[0].event += *rc::gen::inRange(-1, 2);
+    if (!row.formats.empty()) row.formats[0].event += *rc::gen::inRange(-2, 3);
     if (!row.pointers.empty() && *rc::gen::inRange(0, 3) == 0) row.pointers.erase(row.pointers.begin());
     if (!row.sends.empty() && *rc::gen::inRange(0, 3) == 0)
       row.sends[0].address_words = *rc::gen::element(code_address / 4, 0xe7ffcU / 4);

@@ -228,6 +228,29 @@ inline void add(std::map<std::uint32_t, hw::RowSchedule>& rows, const Message& m
   receiver.events = std::max(receiver.events, write + message.words + machine.fabric.row_tail_cycles);
 }
 
+// The same in double words to the physical pair of message.to: `words` counts items.
+inline void add_wide(std::map<std::uint32_t, hw::RowSchedule>& rows, const Message& message) {
+  const hw::Machine& machine = small_machine();
+  const PhysicalTile source = hw::physical_of({message.from}, machine), target = hw::physical_of({message.to}, machine);
+  const auto neutral = static_cast<std::uint32_t>(machine.fabric.neutral_mux);
+  const std::int32_t select = message.event + hw::pair_flight_time(source, target) + 1;
+  hw::RowSchedule& sender = rows[message.from];
+  sender.sends.push_back({message.event, message.words, message.from_address / 4, 3 | hw::Send::sctl_wide});
+  sender.events = std::max(sender.events, message.event + message.words);
+  for (const PhysicalTile tile : {target, hw::pair_of(target)}) {
+    hw::RowSchedule& receiver = rows[hw::logical_of(tile, machine).value];
+    if (hw::pair_owner(source, target) == tile) {
+      receiver.sources.push_back({select, source.value, true});
+      receiver.sources.push_back({select + message.words, neutral, true});
+    }
+    const std::int32_t write = select + hw::pair_write_latency(tile, machine);
+    receiver.pointers.push_back({write, message.to_address / 4});
+    receiver.formats.push_back({write - hw::receive_format_lead, hw::pair_format(tile)});
+    receiver.formats.push_back({write - hw::receive_format_lead + message.words, 0});
+    receiver.events = std::max(receiver.events, write + message.words + machine.fabric.row_tail_cycles);
+  }
+}
+
 inline sim::RunResult run(const hw::Program& program, const std::map<std::string, std::vector<std::byte>>& inputs = {},
                           const sim::Options& options = {}) {
   auto simulation = sim::Simulation::create(program, options);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/layout/gather.h"
 #include "hw/base/units.h"
 
 namespace tw::compiler {
@@ -60,6 +61,26 @@ std::int64_t tail_events(const MatmulProblem& problem, const MatmulBlock& block)
 
 }  // namespace
 
+std::int64_t pair_panel_events(std::span<const std::int32_t> source_cuts, std::int64_t row_groups,
+                               std::int64_t panel_row_bytes, const hw::Machine& machine) {
+  const std::int64_t rows = source_cuts.back();
+  std::int64_t busiest = 0;
+  auto block = source_cuts.begin();
+  for (std::int64_t group = 0; group < row_groups; ++group) {
+    const std::int64_t begin = balanced_cut(group, rows, row_groups), end = balanced_cut(group + 1, rows, row_groups);
+    std::int64_t events = 0;
+    while (block + 1 != source_cuts.end() && block[1] <= begin) ++block;
+    for (auto at = block; at + 1 != source_cuts.end() && *at < end; ++at) {
+      const std::int64_t bytes =
+          (std::min<std::int64_t>(at[1], end) - std::max<std::int64_t>(at[0], begin)) * panel_row_bytes;
+      const bool wide = bytes >= std::int64_t{machine.fabric.pair_min_items} * 2 * bytes_per_word;
+      events += std::max(ceil_div(bytes, wide ? 2 * bytes_per_word : bytes_per_word), controls_per_reception);
+    }
+    busiest = std::max(busiest, events);
+  }
+  return busiest;
+}
+
 StepCost matmul_cost(const MatmulProblem& problem, Grid grid, ReduceSplit split, const hw::Machine& machine) {
   const MatmulBlock block = matmul_block(problem, grid, split);
   const std::int64_t operand_bytes = hw::bytes_of(problem.format);
@@ -69,7 +90,10 @@ StepCost matmul_cost(const MatmulProblem& problem, Grid grid, ReduceSplit split,
 
   // Gather of both operands in one phase: of the left one run per source block and panel, and the weights from their
   // homes in the row groups (the own share is copied, too).
-  std::int64_t words = words_of(block.rows * block.inner, problem.format) + tail_events(problem, block);
+  const bool paired = !problem.paired_panel_events.empty() && split == ReduceSplit::rows && grid.columns % 2 == 0;
+  std::int64_t words = (paired ? panels * problem.paired_panel_events[static_cast<std::size_t>(grid.rows)]
+                               : words_of(block.rows * block.inner, problem.format)) +
+                       tail_events(problem, block);
   std::int64_t receptions = (block.rows / std::max<std::int64_t>(1, problem.source_rows) + 1) * panels;
   const bool gathers_weights = grid.rows > 1 || problem.weights_stored;
   if (gathers_weights) {
@@ -164,6 +188,28 @@ StepCost relayout_cost(const hw::TensorLayout& target, const hw::Machine& machin
   const std::int64_t bytes = largest_block_bytes(target);
   add_phase(cost, ceil_div(bytes, bytes_per_word), 1 + largest_columns(target) / target.panel(), machine);
   cost.temporary_bytes = 2 * bytes;
+  return cost;
+}
+
+StepCost relayout_cost(const hw::TensorLayout& source, const hw::TensorLayout& target, const hw::Machine& machine) {
+  StepCost cost;
+  const std::int64_t columns = target.groups.columns();
+  const hw::MatrixView view = hw::plain_view(target.rows(), columns);
+  // Row blocks repeat: the first ones see every way in which the cuts of both sides meet, near enough.
+  constexpr int sampled_row_blocks = 3;
+  std::int64_t words = 0, runs = 0;
+  for (int r = 0; r < std::min(sampled_row_blocks, target.row_blocks()); ++r)
+    for (int c = 0; c < target.column_blocks(); ++c) {
+      const OperandBlock block{target.row_cuts[r], target.row_cuts[r + 1], target.column_cuts[c],
+                               target.column_cuts[c + 1], target.block_rows(r)};
+      const std::vector<Run> found = gather_runs({&source, columns}, view, target.groups, block);
+      std::int64_t bytes = 0;
+      for (const Run& run : found) bytes += run.bytes;
+      words = std::max(words, ceil_div(bytes, bytes_per_word));
+      runs = std::max(runs, static_cast<std::int64_t>(found.size()));
+    }
+  add_phase(cost, words, runs, machine);
+  cost.temporary_bytes = largest_block_bytes(source) + largest_block_bytes(target);
   return cost;
 }
 

@@ -1,6 +1,8 @@
 // compiler/plan/cost.h: closed-form costs of steps: a few integer operations each, no per-tile object.
 // Prices come from hw/kernel and the machine's fabric constants: the same that the simulator charges.
 #pragma once
+#include <span>
+
 #include "compiler/plan/plan.h"
 #include "hw/kernel/kernel.h"
 #include "hw/machine/machine.h"
@@ -23,7 +25,16 @@ struct MatmulProblem {
   bool weights_stored = false;      // right operand is a value, not a parameter (batched: per batch)
   std::int64_t extra_partials = 0;  // bias and residual in the reduction
   hw::ColumnGroups inner_groups;    // shared tails make short runs
+  // By row groups of the grid: events in which a panel of the left operand arrives where pairs of column groups lie on
+  // physical pairs (pair_panel_events). Empty: no double words.
+  std::vector<std::int64_t> paired_panel_events;
 };
+
+// Events in which one panel of the left operand arrives at the busiest of `row_groups` row groups, when the source's
+// rows are cut at `source_cuts` and runs of at least the machine's pair_min_items travel as double words, the others
+// as words. `panel_row_bytes`: one row of a panel.
+std::int64_t pair_panel_events(std::span<const std::int32_t> source_cuts, std::int64_t row_groups,
+                               std::int64_t panel_row_bytes, const hw::Machine& machine);
 
 // The block of the busiest tile under a grid.
 struct MatmulBlock {
@@ -41,7 +52,9 @@ struct AttentionProblem {
 };
 StepCost attention_cost(const AttentionProblem& problem, Grid grid, const hw::Machine& machine);
 
-// Re-layout into blocks of rows x columns: words of the busiest receiver, one phase.
+// Re-layout of a whole stored matrix: words and runs of the busiest receiver, counted over a sample of its blocks.
+StepCost relayout_cost(const hw::TensorLayout& source, const hw::TensorLayout& target, const hw::Machine& machine);
+// The same when nothing is known of the source: words of the busiest receiver, one phase.
 StepCost relayout_cost(const hw::TensorLayout& target, const hw::Machine& machine);
 
 // A host exchange of all blocks of a layout: two host barriers, the dispatch, and all bytes over the link.

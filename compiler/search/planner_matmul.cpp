@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <tuple>
 
@@ -12,13 +13,15 @@ namespace {
 struct Choice {
   Grid grid;
   ReduceSplit split = ReduceSplit::rows;
+  bool resharded = false;  // the left operand is moved to long runs first
   StepCost cost;
   std::int64_t total_cycles = 0;  // with what follows
   bool within_budget = false;
   auto rank() const {
-    return std::tuple{
-        !within_budget, within_budget ? 0 : cost.temporary_bytes, total_cycles, grid.tiles(), grid.rows, grid.columns,
-        split};
+    return std::tuple{!within_budget, within_budget ? 0 : cost.temporary_bytes,
+                      total_cycles,   grid.tiles(),
+                      grid.rows,      grid.columns,
+                      split,          resharded};
   }
 };
 
@@ -41,6 +44,48 @@ hw::ColumnGroups inner_order(const hw::ColumnGroups& stored, hw::NumberFormat fo
     return stored;
   return {stored.groups, stored.width, stored.width - tail, panel / tail};
 }
+
+// The left operand in blocks of one panel of columns and so many rows that each row group of a grid is a whole number
+// of blocks, each long enough for double words; nothing where there are too few rows.
+std::optional<hw::TensorLayout> long_runs_layout(const hw::TensorLayout& source, std::int64_t row_groups,
+                                                 const hw::Machine& machine) {
+  const std::int64_t shortest_rows =
+      ceil_div(std::int64_t{machine.fabric.pair_min_items} * 8, source.panel() * hw::bytes_of(source.format));
+  if (shortest_rows == 0) return std::nullopt;
+  hw::TensorLayout layout{.format = source.format, .scale_exponent = source.scale_exponent};
+  layout.groups = {1, static_cast<std::int32_t>(source.groups.columns()),
+                   static_cast<std::int32_t>(round_up(source.groups.columns(), source.panel()))};
+  const std::int64_t column_blocks = layout.groups.padded / source.panel();
+  const std::int64_t most = std::min(source.rows() / shortest_rows, machine.tiles / column_blocks);
+  const std::int64_t row_blocks = most / row_groups * row_groups;
+  if (row_blocks == 0) return std::nullopt;
+  layout.row_cuts = hw::balanced_cuts(source.rows(), row_blocks, 1, true);
+  layout.column_cuts = hw::balanced_cuts(layout.groups.padded, column_blocks, source.panel(), false);
+  return layout;
+}
+
+// Prices of the left operand's gather as double words, by row groups: as it lies, and moved to long runs before.
+struct PairedSource {
+  std::vector<std::int64_t> as_it_lies, resharded;
+  std::vector<std::int64_t> reshard_cycles;  // of the move; -1: not possible
+
+  PairedSource(const hw::TensorLayout& source, std::int64_t max_row_groups, const hw::Machine& machine) {
+    if (machine.fabric.pair_min_items == 0) return;
+    const std::int64_t panel_row_bytes = source.panel() * hw::bytes_of(source.format);
+    std::map<int, std::int64_t> cycles;  // by row blocks
+    as_it_lies = resharded = reshard_cycles =
+        std::vector<std::int64_t>(static_cast<std::size_t>(max_row_groups) + 1, -1);
+    for (std::int64_t groups = 1; groups <= max_row_groups; ++groups) {
+      as_it_lies[groups] = pair_panel_events(source.row_cuts, groups, panel_row_bytes, machine);
+      const auto layout = long_runs_layout(source, groups, machine);
+      if (!layout || *layout == source) continue;
+      const auto [found, added] = cycles.try_emplace(layout->row_blocks(), 0);
+      if (added) found->second = relayout_cost(source, *layout, machine).cycles();
+      reshard_cycles[groups] = found->second;
+      resharded[groups] = pair_panel_events(layout->row_cuts, groups, panel_row_bytes, machine);
+    }
+  }
+};
 
 }  // namespace
 
@@ -192,6 +237,13 @@ void Planner::plan_parameter_matmul(const Operation& operation, const Known& lef
                         .source_rows = largest_rows(source)};
   problem.inner_groups = step.inner_groups;
   problem.extra_partials = (step.bias >= 0 ? 1 : 0) + (add ? 1 : 0);
+  const PairedSource paired(source, std::min<std::int64_t>(rows, machine_.tiles), machine_);
+  problem.paired_panel_events = paired.as_it_lies;
+  MatmulProblem resharded = problem;
+  resharded.paired_panel_events = paired.resharded;
+  resharded.inner_groups = {1, static_cast<std::int32_t>(inner),
+                            static_cast<std::int32_t>(round_up(inner, source.panel()))};
+  resharded.inner = resharded.inner_groups.stored();
 
   const hw::TensorLayout* wanted = nullptr;  // a layout that saves a re-layout when the result has it
   if (const auto found = wanted_.find(result_value); found != wanted_.end()) wanted = &found->second;
@@ -200,19 +252,27 @@ void Planner::plan_parameter_matmul(const Operation& operation, const Known& lef
                                                 : nullptr;
 
   std::optional<Choice> best;
+  const std::int64_t panel_width = hw::panel_width(step.format);
   for_each_grid(
-      rows, ceil_div(problem.columns, column_unit), problem.inner / hw::panel_width(step.format), machine_.tiles,
-      [&](Grid grid) {
-        for (const ReduceSplit split : {ReduceSplit::rows, ReduceSplit::columns}) {
+      rows, ceil_div(problem.columns, column_unit), std::max(problem.inner, resharded.inner) / panel_width,
+      machine_.tiles, [&](Grid grid) {
+        for (const auto& [split, moved] :
+             {std::pair{ReduceSplit::rows, false}, {ReduceSplit::columns, false}, {ReduceSplit::rows, true}}) {
           if (split == ReduceSplit::columns &&
               (grid.inner == 1 || std::int64_t{grid.columns} * grid.inner > ceil_div(problem.columns, column_unit)))
             continue;
-          Choice choice{grid, split, matmul_cost(problem, grid, split, machine_)};
+          if (moved && (paired.reshard_cycles.empty() ||
+                        paired.reshard_cycles[static_cast<std::size_t>(grid.rows)] < 0 || grid.columns % 2 != 0))
+            continue;
+          const MatmulProblem& variant = moved ? resharded : problem;
+          if (grid.inner > variant.inner / panel_width) continue;
+          Choice choice{grid, split, moved, matmul_cost(variant, grid, split, machine_)};
           choice.within_budget = choice.cost.temporary_bytes <= temporary_budget_bytes_;
-          const MatmulBlock block = matmul_block(problem, grid, split);
+          const MatmulBlock block = matmul_block(variant, grid, split);
           const std::int64_t column_blocks =
               split == ReduceSplit::rows ? grid.columns : std::int64_t{grid.columns} * grid.inner;
           choice.total_cycles = choice.cost.cycles() +
+                                (moved ? paired.reshard_cycles[static_cast<std::size_t>(grid.rows)] : 0) +
                                 follower_cycles(result_value, block.result_rows, block.result_columns, column_blocks);
           if (best && !(choice.rank() < best->rank())) continue;  // already worse without re-layouts
           const auto same = [&](const hw::TensorLayout& other) {
@@ -236,6 +296,12 @@ void Planner::plan_parameter_matmul(const Operation& operation, const Known& lef
   step.grid = best->grid;
   step.split = best->split;
   step.cost = best->cost;
+  if (best->resharded) {
+    const std::int32_t moved = stored_as({.stored = stored, .view = whole({rows, inner})}, operation.name, value_name,
+                                         *long_runs_layout(source, best->grid.rows, machine_));
+    step.operands[0] = whole_operand(moved);
+    step.inner_groups = resharded.inner_groups;
+  }
   const hw::TensorLayout layout = result_layout(rows, groups, format_, column_unit, best->grid, best->split);
   if (add && residual.stored >= 0) {
     step.residual = stored_as(residual, operation.name, name_of_value(result_value), layout);
@@ -285,7 +351,7 @@ void Planner::plan_batched_matmul(const Operation& operation, const Known& left,
                         .weights_stored = true};
   std::optional<Choice> best;
   for_each_grid(rows, problem.columns / unit_, 1, machine_.tiles / batch, [&](Grid grid) {
-    Choice choice{grid, ReduceSplit::rows, matmul_cost(problem, grid, ReduceSplit::rows, machine_)};
+    Choice choice{grid, ReduceSplit::rows, false, matmul_cost(problem, grid, ReduceSplit::rows, machine_)};
     choice.within_budget = choice.cost.temporary_bytes <= temporary_budget_bytes_;
     choice.total_cycles = choice.cost.cycles();
     if (!best || choice.rank() < best->rank()) best = choice;

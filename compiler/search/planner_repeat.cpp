@@ -22,7 +22,7 @@ bool Planner::plan_repeat_once(const Operation& operation, const std::vector<std
     step.result = value;
     step.cost = step.kind == StepKind::carry
                     ? local_cost({.kind = hw::KernelKind::copy, .format = format_}, layouts[index], machine_)
-                    : relayout_cost(layouts[index], machine_);
+                    : relayout_cost(from.layout, layouts[index], machine_);
     carried.push_back(value);
     define(body.arguments[index], {.stored = value, .view = whole(graph_.value(body.arguments[index]).shape)});
     wanted_[body.results[index]] = layouts[index];

@@ -100,7 +100,10 @@ std::int32_t Planner::relayout(const Known& known, const std::string& operation,
   Step& step = add_step(StepKind::relayout, operation);
   step.operands = {operand_of(source)};
   step.result = stored;
-  step.cost = relayout_cost(layout, machine_);
+  step.cost = is_whole(source.view, elements_of(source.view.shape)) &&
+                      plan_.stored[source.stored].layout.rows() == layout.rows()
+                  ? relayout_cost(plan_.stored[source.stored].layout, layout, machine_)
+                  : relayout_cost(layout, machine_);
   return stored;
 }
 

@@ -114,6 +114,17 @@ const std::vector<Verb>& verbs() {
        1,
        1,
        run_report},
+      {"place",
+       "places buffers with lifetimes in a memory",
+       "FILE.csv --capacity BYTES",
+       "tilewright place buffers.csv --capacity 1048576 -o placed.csv",
+       {{"capacity", "BYTES", "of the memory"},
+        {"output,o", "FILE", "id,lower,upper,size,offset rows"},
+        {"nodes", "N", "of the exact search (20,000,000)"},
+        {"seconds", "N", "time limit of the exact search (0: none, the same answer everywhere)"}},
+       1,
+       1,
+       run_place},
       {"version", "version and build", "", "tilewright version", {}, 0, 0, run_version},
   };
   return table;

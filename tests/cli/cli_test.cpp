@@ -18,12 +18,14 @@ using nlohmann::json;
 
 constexpr const char* spec = "mlp:rows=48,inputs=64,hidden=128,outputs=32";
 constexpr const char* verbs[] = {"model",    "machine", "graph",  "plan",   "compile", "check",
-                                 "simulate", "inspect", "kernel", "report", "version"};
+                                 "simulate", "inspect", "kernel", "report", "version", "place"};
 
 std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
+
+void write_text(const std::string& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
 
 struct Outcome {
   int code = -1;
@@ -125,8 +127,23 @@ TEST_F(Cli, CheckThatDoesNotFitExitsWith3) {
   EXPECT_FALSE(object["obstruction"]["alternatives"].empty());
 }
 
+TEST_F(Cli, PlaceAnswersWithOffsetsOrAProof) {
+  write_text(folder_.file("two.csv"), "id,lower,upper,size\na,0,2,8\nb,1,3,16\n");
+  const json fits = run_json("place two.csv --capacity 24 -o placed.csv");
+  EXPECT_EQ(fits["peak_bytes"], 24);
+  EXPECT_EQ(fits["offsets"].size(), 2U);
+  EXPECT_NE(read_text(folder_.file("placed.csv")).find("id,lower,upper,size,offset\n"), std::string::npos);
+  const json refused = run_json("place two.csv --capacity 23", 3);
+  EXPECT_EQ(refused["fits"], false);
+  EXPECT_EQ(refused["proof"], "bound");
+  EXPECT_EQ(refused["lower_bound_bytes"], 24);
+  EXPECT_EQ(run("place two.csv").code, 2);
+  EXPECT_EQ(run("place none.csv --capacity 1").code, 1);
+}
+
 TEST_F(Cli, EveryVerbAnswersInItsSchema) {
   compiled();
+  write_text(folder_.file("fits.csv"), "id,lower,upper,size\na,0,2,8\nb,1,3,16\n");
   for (const char* precision : {"f8", "f16", "f32"}) {
     EXPECT_EQ(run_json(fmt::format("check {} --machine ipu21-64 --precision {}", spec, precision))["fits"], true);
     EXPECT_GT(run_json(fmt::format("compile {} --machine ipu21-64 --precision {} -o p.twp", spec,
@@ -139,7 +156,7 @@ TEST_F(Cli, EveryVerbAnswersInItsSchema) {
         std::string("version"), std::string("inspect m.twp --memory --exchange --disassemble"),
         std::string("kernel gemm --rows 82 --inner 192 --columns 160 --precision f8"),
         std::string("kernel softmax --rows 8 --columns 100"), std::string("report m.twp"),
-        std::string("report m.twp -o r.html")})
+        std::string("report m.twp -o r.html"), std::string("place fits.csv --capacity 24 -o placed.csv")})
     run_json(arguments);
   EXPECT_NE(read_text(folder_.file("r.html")).find("<html"), std::string::npos);
 }

@@ -301,8 +301,9 @@ Result<CompileOutcome> compile(const Graph& graph, const hw::Machine& machine, c
   outcome.obstruction = bound_obstruction(graph, machine, options.precision, bound);
   if (outcome.obstruction) return finish();
 
-  const SearchOptions search_options{options.precision, options.ranges};
+  const SearchOptions search_options{options.precision, options.ranges, options.pins, options.alternatives};
   TW_TRY(const Plan plan, steps.run("search", [&] { return search(graph, machine, search_options); }));
+  outcome.choices = plan.choices;
   // From here every value has one layout, every operation one grid and one format.
 
   TW_TRY(Lowered lowered, steps.run("lower", [&] { return lower(graph, plan, machine); }));

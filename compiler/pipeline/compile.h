@@ -19,6 +19,8 @@ Result<Precision> precision_from(std::string_view name);
 
 struct CompileOptions {
   Precision precision = Precision::f8;
+  Pins pins;                      // choices to keep
+  std::size_t alternatives = 0;   // runners-up to tell of each choice
   OperandRanges ranges;           // empty: scale exponent 0 everywhere (plan and check do not need numbers)
   bool weights = true;            // encode parameters into the program
   bool feasibility_only = false;  // stop when it is known whether the model fits (check)
@@ -42,6 +44,7 @@ struct Obstruction {
 struct CompileOutcome {
   bool fits = false;
   std::optional<Obstruction> obstruction;  // when it does not fit
+  std::vector<OperationChoice> choices;    // what was chosen, also when it does not fit by search
   hw::Program program;                     // when it fits (without code after feasibility_only)
   std::int64_t lower_bound_bytes = 0;      // resident bytes / tiles + smallest possible temporary
   double compile_seconds = 0;              // without weight encoding

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "compiler/graph/graph.h"
@@ -89,6 +90,38 @@ struct StepCost {
   std::int64_t cycles() const { return compute_cycles + exchange_cycles; }
 };
 
+// What is chosen for a matmul or an attention; the rest of a plan follows.
+struct PlanChoice {
+  Grid grid;
+  ReduceSplit split = ReduceSplit::rows;
+  bool long_runs = false;  // the left operand is moved first, into runs that are long enough for double words
+  friend bool operator==(const PlanChoice&, const PlanChoice&) = default;
+};
+// By graph operation: choices that the search has to keep.
+using Pins = std::map<std::string, PlanChoice>;
+
+// A choice with its price.
+struct Alternative {
+  PlanChoice choice;
+  StepCost cost;
+  std::int64_t total_cycles = 0;  // with re-layouts before and after, and what follows on the same tiles
+  bool within_budget = false;     // of temporary bytes beside the parameters
+  // Smaller is better: what fits, then cycles, then few tiles, then the smaller grid.
+  auto rank() const {
+    return std::tuple{!within_budget,   within_budget ? 0 : cost.temporary_bytes,
+                      total_cycles,     choice.grid.tiles(),
+                      choice.grid.rows, choice.grid.columns,
+                      choice.split,     choice.long_runs};
+  }
+};
+
+// One operation's choice and its runners-up.
+struct OperationChoice {
+  std::string operation;
+  StepKind kind = StepKind::matmul;
+  std::vector<Alternative> alternatives;  // the first is the one in the plan
+};
+
 struct Step {
   StepKind kind = StepKind::unary;
   std::string operation;  // graph operation
@@ -125,8 +158,9 @@ struct Plan {
   std::vector<Step> steps;
   std::vector<PlannedInput> inputs;
   std::vector<std::string> outputs;
-  std::int64_t estimated_cycles = 0;  // closed forms, Repeats multiplied
-  std::int64_t resident_bytes = 0;    // busiest tile, all iterations
+  std::vector<OperationChoice> choices;  // in order of the steps
+  std::int64_t estimated_cycles = 0;     // closed forms, Repeats multiplied
+  std::int64_t resident_bytes = 0;       // busiest tile, all iterations
 };
 
 }  // namespace tw::compiler

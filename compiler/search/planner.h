@@ -56,6 +56,11 @@ class Planner {
   const std::string& name_of_value(ValueId id) const { return graph_.value(id).name; }
 
   // planner_matmul.cpp
+  // Why there is no such grid; empty when there is.
+  std::string impossible(const Grid& grid, std::int64_t rows, std::int64_t column_units,
+                         std::int64_t inner_panels) const;
+  void keep_choice(const Operation& operation, StepKind kind, std::vector<Alternative> alternatives);
+  void refuse_pin(const Operation& operation, const PlanChoice& pin, const std::string& why);
   void plan_matmul(const Operation& operation);
   void plan_parameter_matmul(const Operation& operation, const Known& left, const Known& right);
   void plan_batched_matmul(const Operation& operation, const Known& left, const Known& right);
@@ -105,6 +110,7 @@ class Planner {
   std::map<ValueId, std::vector<OperationId>> users_;
   std::set<ValueId> escapes_;  // results of regions: read from outside
   std::vector<std::string> problems_;
+  std::set<std::string> pin_problems_;
 };
 
 }  // namespace tw::compiler

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "compiler/plan/choice.h"
 #include "compiler/search/planner.h"
 #include "hw/base/units.h"
 
@@ -118,24 +119,34 @@ void Planner::plan_attention(const Operation& operation) {
   for (int which = 0; which < 3; ++which)
     step.operands.push_back(attention_operand(operation, which, form, scales[which]));
 
-  struct Best {
-    Grid grid;
-    StepCost cost;
-    std::tuple<bool, std::int64_t, std::int64_t, std::int64_t> rank;
+  Ranking ranking(1 + options_.alternatives);
+  const auto consider = [&](const Grid& grid) {
+    Alternative priced{{grid}, attention_cost(problem, grid, machine_)};
+    priced.within_budget = priced.cost.temporary_bytes <= temporary_budget_bytes_;
+    priced.total_cycles = priced.cost.cycles();
+    if (ranking.wants(priced)) ranking.add(priced);
   };
-  std::optional<Best> best;
-  const std::int64_t tiles = machine_.tiles / (problem.batch * form.heads);
-  for (std::int64_t queries = 1; queries <= std::min(problem.queries, tiles); ++queries)
-    for (std::int64_t keys = 1; keys <= std::min(ceil_div(problem.keys, form.key_unit), tiles / queries); ++keys) {
-      const Grid grid{static_cast<std::int32_t>(queries), static_cast<std::int32_t>(form.heads),
-                      static_cast<std::int32_t>(keys)};
-      const StepCost cost = attention_cost(problem, grid, machine_);
-      const bool over = cost.temporary_bytes > temporary_budget_bytes_;
-      const auto rank = std::tuple{over, over ? cost.temporary_bytes : 0, cost.cycles(), queries * keys};
-      if (!best || rank < best->rank) best = {grid, cost, rank};
-    }
-  step.grid = best->grid;
-  step.cost = best->cost;
+  const std::int64_t key_units = ceil_div(problem.keys, form.key_unit);
+  if (const auto pin = options_.pins.find(operation.name); pin != options_.pins.end()) {
+    const Grid& grid = pin->second.grid;
+    std::string why = impossible({grid.rows * static_cast<std::int32_t>(problem.batch), grid.columns, grid.inner},
+                                 problem.queries * problem.batch, form.heads, key_units);
+    if (why.empty() && grid.columns != form.heads)
+      why = fmt::format("an attention has a column group a head, {} here", form.heads);
+    if (why.empty() && (pin->second.long_runs || pin->second.split != ReduceSplit::rows))
+      why = "an attention has no split and no long runs";
+    if (!why.empty()) return refuse_pin(operation, pin->second, why);
+    consider(grid);
+  } else {
+    const std::int64_t tiles = machine_.tiles / (problem.batch * form.heads);
+    for (std::int64_t queries = 1; queries <= std::min(problem.queries, tiles); ++queries)
+      for (std::int64_t keys = 1; keys <= std::min(key_units, tiles / queries); ++keys)
+        consider({static_cast<std::int32_t>(queries), static_cast<std::int32_t>(form.heads),
+                  static_cast<std::int32_t>(keys)});
+  }
+  step.grid = ranking.best()->choice.grid;
+  step.cost = ranking.best()->cost;
+  keep_choice(operation, StepKind::attention, ranking.take());
 
   hw::TensorLayout layout{.format = format_};
   layout.groups = {static_cast<std::int32_t>(form.heads), static_cast<std::int32_t>(form.value_width),

@@ -1,29 +1,17 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <numeric>
 #include <tuple>
 
+#include "compiler/plan/choice.h"
 #include "compiler/search/planner.h"
 #include "hw/base/check.h"
 #include "hw/base/units.h"
 
 namespace tw::compiler {
 namespace {
-
-struct Choice {
-  Grid grid;
-  ReduceSplit split = ReduceSplit::rows;
-  bool resharded = false;  // the left operand is moved to long runs first
-  StepCost cost;
-  std::int64_t total_cycles = 0;  // with what follows
-  bool within_budget = false;
-  auto rank() const {
-    return std::tuple{!within_budget, within_budget ? 0 : cost.temporary_bytes,
-                      total_cycles,   grid.tiles(),
-                      grid.rows,      grid.columns,
-                      split,          resharded};
-  }
-};
 
 // Calls visit(grid) for every grid of at most `tiles` tiles without empty groups.
 template <class Visit>
@@ -68,6 +56,10 @@ std::optional<hw::TensorLayout> long_runs_layout(const hw::TensorLayout& source,
 struct PairedSource {
   std::vector<std::int64_t> as_it_lies, resharded;
   std::vector<std::int64_t> reshard_cycles;  // of the move; -1: not possible
+
+  std::int64_t move_cycles(std::int64_t row_groups) const {
+    return reshard_cycles.empty() ? -1 : reshard_cycles[static_cast<std::size_t>(row_groups)];
+  }
 
   PairedSource(const hw::TensorLayout& source, std::int64_t max_row_groups, const hw::Machine& machine) {
     if (machine.fabric.pair_min_items == 0) return;
@@ -166,6 +158,29 @@ std::int64_t Planner::follower_cycles(ValueId value, std::int64_t rows, std::int
   return total;
 }
 
+std::string Planner::impossible(const Grid& grid, std::int64_t rows, std::int64_t column_units,
+                                std::int64_t inner_panels) const {
+  if (grid.tiles() > machine_.tiles)
+    return fmt::format("{} groups, the machine has {} tiles", grid.tiles(), machine_.tiles);
+  if (grid.rows > rows) return fmt::format("{} row groups for {} rows", grid.rows, rows);
+  if (grid.columns > column_units)
+    return fmt::format("{} column groups for {} units of columns", grid.columns, column_units);
+  if (grid.inner > inner_panels) return fmt::format("{} inner groups for {} panels", grid.inner, inner_panels);
+  return {};
+}
+
+// An operation inside a Repeat is planned several times: its last choice counts.
+void Planner::keep_choice(const Operation& operation, StepKind kind, std::vector<Alternative> alternatives) {
+  std::erase_if(plan_.choices, [&](const OperationChoice& other) { return other.operation == operation.name; });
+  plan_.choices.push_back({operation.name, kind, std::move(alternatives)});
+}
+
+void Planner::refuse_pin(const Operation& operation, const PlanChoice& pin, const std::string& why) {
+  pin_problems_.insert(
+      fmt::format("operation \"{}\" cannot have grid {}: {}", operation.name, to_string(pin.grid), why));
+  unsupported(operation, "its pin is impossible");
+}
+
 void Planner::plan_matmul(const Operation& operation) {
   Known left = resolve(operation.operands[0]);
   Known right = resolve(operation.operands[1]);
@@ -251,58 +266,81 @@ void Planner::plan_parameter_matmul(const Operation& operation, const Known& lef
                                                 ? &plan_.stored[residual.stored].layout
                                                 : nullptr;
 
-  std::optional<Choice> best;
-  const std::int64_t panel_width = hw::panel_width(step.format);
-  for_each_grid(
-      rows, ceil_div(problem.columns, column_unit), std::max(problem.inner, resharded.inner) / panel_width,
-      machine_.tiles, [&](Grid grid) {
-        for (const auto& [split, moved] :
-             {std::pair{ReduceSplit::rows, false}, {ReduceSplit::columns, false}, {ReduceSplit::rows, true}}) {
-          if (split == ReduceSplit::columns &&
-              (grid.inner == 1 || std::int64_t{grid.columns} * grid.inner > ceil_div(problem.columns, column_unit)))
-            continue;
-          if (moved && (paired.reshard_cycles.empty() ||
-                        paired.reshard_cycles[static_cast<std::size_t>(grid.rows)] < 0 || grid.columns % 2 != 0))
-            continue;
-          const MatmulProblem& variant = moved ? resharded : problem;
-          if (grid.inner > variant.inner / panel_width) continue;
-          Choice choice{grid, split, moved, matmul_cost(variant, grid, split, machine_)};
-          choice.within_budget = choice.cost.temporary_bytes <= temporary_budget_bytes_;
-          const MatmulBlock block = matmul_block(variant, grid, split);
-          const std::int64_t column_blocks =
-              split == ReduceSplit::rows ? grid.columns : std::int64_t{grid.columns} * grid.inner;
-          choice.total_cycles = choice.cost.cycles() +
-                                (moved ? paired.reshard_cycles[static_cast<std::size_t>(grid.rows)] : 0) +
-                                follower_cycles(result_value, block.result_rows, block.result_columns, column_blocks);
-          if (best && !(choice.rank() < best->rank())) continue;  // already worse without re-layouts
-          const auto same = [&](const hw::TensorLayout& other) {
-            return other == result_layout(rows, groups, format_, column_unit, grid, split);
-          };
-          const std::int64_t relayout = phase_cycles(
-              ceil_div(block.result_rows * block.result_columns * hw::bytes_of(format_), bytes_per_word), 4, machine_);
-          if (add && residual.stored >= 0 && !(residual_layout && same(*residual_layout)))
-            choice.total_cycles += relayout;
-          if (wanted && !same(*wanted)) choice.total_cycles += relayout;
-          if (!result_form.should_cut.empty()) {
-            const auto cuts = hw::balanced_cuts(groups.stored(), column_blocks, column_unit, false);
-            for (const std::int64_t cut : result_form.should_cut)
-              if (!std::binary_search(cuts.begin(), cuts.end(), cut)) choice.total_cycles += relayout;
-          }
-          if (!best || choice.rank() < best->rank()) best = choice;
-        }
-      });
-  TW_CHECK(best.has_value(), "no grid for {}", operation.name);
+  const std::int64_t panel_width = hw::panel_width(step.format), column_units = ceil_div(problem.columns, column_unit);
+  // Prices a choice, or says why there is no such choice.
+  const auto price = [&](const PlanChoice& choice, Alternative& priced) -> std::string {
+    const auto& [grid, split, moved] = choice;
+    const MatmulProblem& variant = moved ? resharded : problem;
+    const std::int64_t column_groups = std::int64_t{grid.columns} * (split == ReduceSplit::columns ? grid.inner : 1);
+    if (std::string why = impossible(grid, rows, column_units, variant.inner / panel_width); !why.empty()) return why;
+    if (split == ReduceSplit::columns && (grid.inner == 1 || column_groups > column_units))
+      return fmt::format("a split by columns needs several inner groups and {} columns of {} for {} owners",
+                         column_groups, column_unit, column_units);
+    if (moved && (grid.columns % 2 != 0 || split == ReduceSplit::columns))
+      return "long runs need an even number of column groups, whose neighbours are physical pairs, and a split by rows";
+    if (moved && paired.move_cycles(grid.rows) < 0)
+      return "there are too few rows for long runs, or they are long already, or the machine has no double words";
+    priced = {choice, matmul_cost(variant, grid, split, machine_)};
+    priced.within_budget = priced.cost.temporary_bytes <= temporary_budget_bytes_;
+    const MatmulBlock block = matmul_block(variant, grid, split);
+    priced.total_cycles = priced.cost.cycles() + (moved ? paired.move_cycles(grid.rows) : 0) +
+                          follower_cycles(result_value, block.result_rows, block.result_columns, column_groups);
+    return {};
+  };
+  // What does not follow from the grid alone: re-layouts around it.
+  const auto add_relayouts = [&](Alternative& priced) {
+    const auto& [grid, split, moved] = priced.choice;
+    const MatmulBlock block = matmul_block(moved ? resharded : problem, grid, split);
+    const auto same = [&, grid = grid, split = split](const hw::TensorLayout& other) {
+      return other == result_layout(rows, groups, format_, column_unit, grid, split);
+    };
+    const std::int64_t relayout = phase_cycles(
+        ceil_div(block.result_rows * block.result_columns * hw::bytes_of(format_), bytes_per_word), 4, machine_);
+    if (add && residual.stored >= 0 && !(residual_layout && same(*residual_layout))) priced.total_cycles += relayout;
+    if (wanted && !same(*wanted)) priced.total_cycles += relayout;
+    if (result_form.should_cut.empty()) return;
+    const std::int64_t column_groups = std::int64_t{grid.columns} * (split == ReduceSplit::columns ? grid.inner : 1);
+    const auto cuts = hw::balanced_cuts(groups.stored(), column_groups, column_unit, false);
+    for (const std::int64_t cut : result_form.should_cut)
+      if (!std::binary_search(cuts.begin(), cuts.end(), cut)) priced.total_cycles += relayout;
+  };
+  Ranking ranking(1 + options_.alternatives);
+  const auto consider = [&](const PlanChoice& choice) {
+    Alternative priced;
+    if (!price(choice, priced).empty() || !ranking.wants(priced)) return;  // already worse without re-layouts
+    add_relayouts(priced);
+    ranking.add(priced);
+  };
+  const auto pin = options_.pins.find(operation.name);
+  if (pin != options_.pins.end()) {
+    Alternative priced;
+    PlanChoice wished = pin->second;
+    if (wished.long_runs && long_runs_layout(source, wished.grid.rows, machine_) == source) wished.long_runs = false;
+    if (const std::string why = price(wished, priced); !why.empty()) return refuse_pin(operation, wished, why);
+    add_relayouts(priced);
+    ranking.add(priced);
+  } else {
+    for_each_grid(rows, column_units, std::max(problem.inner, resharded.inner) / panel_width, machine_.tiles,
+                  [&](Grid grid) {
+                    consider({grid, ReduceSplit::rows, false});
+                    consider({grid, ReduceSplit::columns, false});
+                    consider({grid, ReduceSplit::rows, true});
+                  });
+  }
+  TW_CHECK(ranking.best() != nullptr, "no grid for {}", operation.name);
+  const Alternative best = *ranking.best();
+  keep_choice(operation, StepKind::matmul, ranking.take());
 
-  step.grid = best->grid;
-  step.split = best->split;
-  step.cost = best->cost;
-  if (best->resharded) {
+  step.grid = best.choice.grid;
+  step.split = best.choice.split;
+  step.cost = best.cost;
+  if (best.choice.long_runs) {
     const std::int32_t moved = stored_as({.stored = stored, .view = whole({rows, inner})}, operation.name, value_name,
-                                         *long_runs_layout(source, best->grid.rows, machine_));
+                                         *long_runs_layout(source, step.grid.rows, machine_));
     step.operands[0] = whole_operand(moved);
     step.inner_groups = resharded.inner_groups;
   }
-  const hw::TensorLayout layout = result_layout(rows, groups, format_, column_unit, best->grid, best->split);
+  const hw::TensorLayout layout = result_layout(rows, groups, format_, column_unit, step.grid, step.split);
   if (add && residual.stored >= 0) {
     step.residual = stored_as(residual, operation.name, name_of_value(result_value), layout);
   } else if (add) {
@@ -349,20 +387,32 @@ void Planner::plan_batched_matmul(const Operation& operation, const Known& left,
                         .column_unit = unit_,
                         .source_rows = rows,
                         .weights_stored = true};
-  std::optional<Choice> best;
-  for_each_grid(rows, problem.columns / unit_, 1, machine_.tiles / batch, [&](Grid grid) {
-    Choice choice{grid, ReduceSplit::rows, false, matmul_cost(problem, grid, ReduceSplit::rows, machine_)};
-    choice.within_budget = choice.cost.temporary_bytes <= temporary_budget_bytes_;
-    choice.total_cycles = choice.cost.cycles();
-    if (!best || choice.rank() < best->rank()) best = choice;
-  });
-  TW_CHECK(best.has_value(), "no grid for {}", operation.name);
-  step.grid = best->grid;
-  step.cost = best->cost;
+  Ranking ranking(1 + options_.alternatives);
+  const auto consider = [&](Grid grid) {
+    Alternative priced{{grid}, matmul_cost(problem, grid, ReduceSplit::rows, machine_)};
+    priced.within_budget = priced.cost.temporary_bytes <= temporary_budget_bytes_;
+    priced.total_cycles = priced.cost.cycles();
+    if (ranking.wants(priced)) ranking.add(priced);
+  };
+  if (const auto pin = options_.pins.find(operation.name); pin != options_.pins.end()) {
+    const auto& [grid, split, moved] = pin->second;
+    std::string why = impossible({grid.rows * static_cast<std::int32_t>(batch), grid.columns, grid.inner}, rows * batch,
+                                 problem.columns / unit_, 1);
+    if (why.empty() && (split != ReduceSplit::rows || moved))
+      why = "a product of two computed values has no split and no long runs";
+    if (!why.empty()) return refuse_pin(operation, pin->second, why);
+    consider(grid);
+  } else {
+    for_each_grid(rows, problem.columns / unit_, 1, machine_.tiles / batch, consider);
+  }
+  TW_CHECK(ranking.best() != nullptr, "no grid for {}", operation.name);
+  step.grid = ranking.best()->choice.grid;
+  step.cost = ranking.best()->cost;
+  keep_choice(operation, StepKind::batched_matmul, ranking.take());
 
   hw::TensorLayout layout =
       result_layout(rows, {1, static_cast<std::int32_t>(columns), static_cast<std::int32_t>(problem.columns)}, format_,
-                    unit_, best->grid, ReduceSplit::rows);
+                    unit_, step.grid, ReduceSplit::rows);
   const std::vector<std::int32_t> within = layout.row_cuts;
   layout.row_cuts = {0};
   for (std::int64_t b = 0; b < batch; ++b)

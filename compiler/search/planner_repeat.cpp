@@ -91,12 +91,14 @@ void Planner::plan_repeat(const Operation& operation) {
     const auto casts = casts_;
     const auto fused = fused_;
     const auto problems = problems_;
+    const auto pin_problems = pin_problems_;
     if (plan_repeat_once(operation, initial, layouts, attempt + 1 == tries)) return;
     plan_ = plan;
     known_ = known;
     casts_ = casts;
     fused_ = fused;
     problems_ = problems;
+    pin_problems_ = pin_problems;
   }
 }
 

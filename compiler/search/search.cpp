@@ -126,6 +126,20 @@ Result<Plan> Planner::run() {
     step.cost = host_cost(plan_.stored[stored].layout, machine_);
     plan_.outputs.push_back(graph_.output_names[index]);
   }
+  for (const auto& [name, pin] : options_.pins) {
+    std::vector<std::string> names;
+    for (const OperationChoice& choice : plan_.choices) names.push_back(choice.operation);
+    const bool refused = std::any_of(pin_problems_.begin(), pin_problems_.end(), [&](const std::string& problem) {
+      return problem.starts_with(fmt::format("operation \"{}\"", name));
+    });
+    if (!refused && std::find(names.begin(), names.end(), name) == names.end())
+      pin_problems_.insert(fmt::format("operation \"{}\" has no choice to pin{}", name, did_you_mean(name, names)));
+  }
+  if (!pin_problems_.empty())
+    return fail(ErrorKind::bad_input,
+                "the pinned plan is impossible:\n  " +
+                    join(std::vector<std::string>(pin_problems_.begin(), pin_problems_.end()), "\n  "),
+                {}, "`tilewright plan MODEL --alternatives 5` lists what is possible");
   if (!problems_.empty())
     return fail(ErrorKind::unsupported, fmt::format("{} operation{} cannot be planned:\n  {}", problems_.size(),
                                                     problems_.size() == 1 ? "" : "s", join(problems_, "\n  ")));

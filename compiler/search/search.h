@@ -9,13 +9,16 @@ namespace tw::compiler {
 
 struct SearchOptions {
   Precision precision = Precision::f8;
-  OperandRanges ranges;  // empty: scale exponents 0
+  OperandRanges ranges;          // empty: scale exponents 0
+  Pins pins;                     // choices to keep
+  std::size_t alternatives = 0;  // runners-up to keep of each choice
 };
 
 // Operation by operation in execution order; for each, every grid is priced in closed form with the layouts of its
 // operands known and the cost of what follows included, and the cheapest that fits is kept (ties: fewer tiles, then
 // the smaller grid). Repeat bodies are planned until the carried layout repeats itself.
-// Errors (unsupported): operations that no step can express, all of them in one message.
+// Errors (unsupported): operations that no step can express, all of them in one message. (bad_input): pins of
+// operations that have no choice, or of choices that are impossible, with the reason.
 Result<Plan> search(const Graph& graph, const hw::Machine& machine, const SearchOptions& options);
 
 // Smallest bytes that any plan needs on the busiest tile: residents spread perfectly, plus the smallest temporary of

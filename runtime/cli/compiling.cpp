@@ -5,6 +5,7 @@
 #include <charconv>
 #include <chrono>
 
+#include "compiler/plan/choice.h"
 #include "hw/base/file.h"
 #include "hw/base/hash.h"
 #include "hw/base/text.h"
@@ -41,6 +42,11 @@ Result<CompileRequest> compile_request(const Context& context) {
   TW_TRY(request.machine, hw::load_machine(context.arguments.text("machine", "ipu21")));
   TW_TRY(request.options.precision, compiler::precision_from(context.arguments.text("precision", "f8")));
   request.options.progress = context.progress();
+  if (context.arguments.has("plan")) {
+    const std::string file = context.arguments.text("plan");
+    TW_TRY(const std::string text, read_text_file(file, 1 << 24));
+    TW_TRY(request.options.pins, compiler::read_plan_toml(text, file));
+  }
   return request;
 }
 
@@ -96,6 +102,31 @@ double error_bound_fraction(const hw::Program& program) {
   return total > 0 ? weighted / total : 0;
 }
 
+namespace {
+
+const char* name_of(compiler::ReduceSplit split) { return split == compiler::ReduceSplit::rows ? "rows" : "columns"; }
+
+void put_choices(nlohmann::ordered_json& object, const std::vector<compiler::OperationChoice>& choices) {
+  object["choices"] = nlohmann::ordered_json::array();
+  for (const compiler::OperationChoice& choice : choices) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    const compiler::Alternative& chosen = choice.alternatives.front();
+    for (const compiler::Alternative& other : choice.alternatives)
+      list.push_back({{"grid", to_string(other.choice.grid)},
+                      {"split", name_of(other.choice.split)},
+                      {"long_runs", other.choice.long_runs},
+                      {"cycles", other.cost.cycles()},
+                      {"compute_cycles", other.cost.compute_cycles},
+                      {"exchange_cycles", other.cost.exchange_cycles},
+                      {"temporary_bytes", other.cost.temporary_bytes},
+                      {"more_cycles", other.total_cycles - chosen.total_cycles},
+                      {"reason", &other == &chosen ? "chosen" : reason_against(other, chosen)}});
+    object["choices"].push_back({{"operation", choice.operation}, {"alternatives", std::move(list)}});
+  }
+}
+
+}  // namespace
+
 void put_outcome(nlohmann::ordered_json& object, const CompileRequest& request, const Compiled& compiled) {
   const compiler::CompileOutcome& outcome = compiled.outcome;
   const hw::Program& program = outcome.program;
@@ -147,6 +178,22 @@ void put_outcome(nlohmann::ordered_json& object, const CompileRequest& request, 
                     {"left_scale_exponent", planned.left_scale_exponent},
                     {"right_scale_exponent", planned.right_scale_exponent}});
   object["plan"] = std::move(plan);
+  if (request.options.alternatives > 0) put_choices(object, outcome.choices);
+}
+
+std::string choices_text(const std::vector<compiler::OperationChoice>& choices) {
+  std::vector<std::vector<std::string>> rows{{"operation", "grid", "split", "long runs", "cycles", "more", "why not"}};
+  for (const compiler::OperationChoice& choice : choices) {
+    const compiler::Alternative& chosen = choice.alternatives.front();
+    for (const compiler::Alternative& other : choice.alternatives) {
+      const bool first = &other == &chosen;
+      rows.push_back({first ? choice.operation : "", to_string(other.choice.grid), name_of(other.choice.split),
+                      other.choice.long_runs ? "yes" : "no", with_separators(other.cost.cycles()),
+                      first ? "" : "+" + with_separators(other.total_cycles - chosen.total_cycles),
+                      first ? "chosen" : reason_against(other, chosen)});
+    }
+  }
+  return aligned_table(rows);
 }
 
 std::string plan_text(const hw::Program& program) {

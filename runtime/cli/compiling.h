@@ -27,6 +27,8 @@ Result<Compiled> compile_model(const Context& context, CompileRequest& request, 
 
 void put_outcome(nlohmann::ordered_json& object, const CompileRequest& request, const Compiled& compiled);
 std::string outcome_text(const CompileRequest& request, const Compiled& compiled);
+// Every choice of the plan with its runners-up.
+std::string choices_text(const std::vector<compiler::OperationChoice>& choices);
 std::string plan_text(const hw::Program& program);
 // Weighted over kinds of work: exchange, and kernels by their error bars.
 double error_bound_fraction(const hw::Program& program);

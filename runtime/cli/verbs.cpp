@@ -22,6 +22,7 @@ std::vector<OptionInfo> compile_options() {
       {"batch", "N", "batch size, for generators and a symbolic first dimension"},
       {"dim", "NAME=N", "binds a symbolic dimension by its name in the model", true},
       {"seed", "N", "seed of generators' weights and of calibration inputs (0)"},
+      {"plan", "FILE", "choices to keep, as written by plan --plan-out"},
   };
 }
 
@@ -53,7 +54,9 @@ const std::vector<Verb>& verbs() {
        with(model_options, {{"raw", "", "as imported, without raising patterns and rolling repeats"}}), 1, 1,
        run_graph},
       {"plan", "grids, layouts and costs as a table", "MODEL", "tilewright plan siglip-so400m:layers=4 --machine ipu21",
-       compile_options(), 1, 1, run_plan},
+       with(compile_options(), {{"alternatives", "N", "of each choice also the N next best, with prices and reasons"},
+                                {"plan-out", "FILE", "writes the choices as a plan that can be edited and pinned"}}),
+       1, 1, run_plan},
       {"compile", "compiles a model into a package", "MODEL -o P.twp",
        "tilewright compile mlp:rows=48 --machine ipu21-64 -o mlp.twp",
        with(compile_options(),

@@ -127,6 +127,38 @@ TEST_F(Cli, CheckThatDoesNotFitExitsWith3) {
   EXPECT_FALSE(object["obstruction"]["alternatives"].empty());
 }
 
+TEST_F(Cli, PlansCanBeWrittenEditedAndPinned) {
+  const std::string plan = fmt::format("plan {} --machine ipu21-64", spec);
+  const json free = run_json(plan + " --alternatives 2 --plan-out p.toml");
+  ASSERT_EQ(free["choices"].size(), 2U);
+  const json& first = free["choices"][0];
+  EXPECT_EQ(first["alternatives"].size(), 3U);
+  EXPECT_EQ(first["alternatives"][0]["reason"], "chosen");
+  EXPECT_GE(first["alternatives"][1]["more_cycles"], 0);
+  EXPECT_EQ(run_json(plan + " --plan p.toml")["plan"], free["plan"]);
+
+  const std::string name = first["operation"];
+  write_text(folder_.file("q.toml"), fmt::format("[operations.\"{}\"]\ngrid = \"2x1x1\"\n", name));
+  EXPECT_EQ(run_json(plan + " --plan q.toml --alternatives 1")["choices"][0]["alternatives"][0]["grid"], "2x1x1");
+  EXPECT_GT(run_json(plan + " --plan q.toml")["estimated_cycles"], free["estimated_cycles"]);
+  EXPECT_EQ(run_json(fmt::format("compile {} --machine ipu21-64 -o q.twp --plan q.toml", spec))["fits"], true);
+
+  const auto refused = [&](const std::string& text, const char* because) {
+    write_text(folder_.file("bad.toml"), text);
+    const Outcome outcome = run(plan + " --plan bad.toml");
+    EXPECT_EQ(outcome.code, 1) << text;
+    EXPECT_NE(outcome.err.find(because), std::string::npos) << outcome.err;
+  };
+  refused(fmt::format("[operations.\"{}\"]\ngrid = \"99x1x1\"\n", name), "99 groups, the machine has 64 tiles");
+  refused(fmt::format("[operations.\"{}\"]\ngrid = \"1x1x64\"\n", name), "64 inner groups for");
+  refused(fmt::format("[operations.\"{}x\"]\ngrid = \"1x1x1\"\n", name), "did you mean");
+  refused(fmt::format("[operations.\"{}\"]\ngrid = \"2x1\"\n", name), "bad.toml:2: grid");
+  refused(fmt::format("[operations.\"{}\"]\nsplit = \"rows\"\n", name), "key \"grid\" is missing");
+  refused(fmt::format("[operations.\"{}\"]\ngrid = \"1x1x1\"\nlong_run = true\n", name), "did you mean \"long_runs\"");
+  refused("operations = 3\n", "bad.toml:1: unknown key");
+  refused("[operations\n", "bad.toml:1");
+}
+
 TEST_F(Cli, PlaceAnswersWithOffsetsOrAProof) {
   write_text(folder_.file("two.csv"), "id,lower,upper,size\na,0,2,8\nb,1,3,16\n");
   const json fits = run_json("place two.csv --capacity 24 -o placed.csv");

@@ -23,7 +23,8 @@ std::int64_t operand_bytes(const OperandBlock& block, hw::NumberFormat format) {
 
 hw::MatrixView whole_matrix(const Stored& stored) { return hw::plain_view(stored.rows, stored.columns); }
 
-Builder::Builder(const Graph& g, const Plan& p, const hw::Machine& m) : graph(g), plan(p), machine(m) {
+Builder::Builder(const Graph& g, const Plan& p, const hw::Machine& m)
+    : graph(g), plan(p), machine(m), homes_(p, static_cast<std::size_t>(m.tiles)) {
   out.parameters = add_buffer("parameters", "", hw::BufferInfo::Use::parameter);
 }
 
@@ -135,6 +136,14 @@ Place Builder::reserve_parameter(bool iterated, std::int64_t bytes) {
   const Place place{iterated ? out.repeats[repeat_].records : out.parameters, used, iterated};
   used += static_cast<std::uint32_t>(round_up(bytes, alignment));
   return place;
+}
+
+WeightHomes::Home Builder::weight_home(const Step& step) {
+  const WeightHomes::StepHomes& homes = homes_.of(step);
+  WeightHomes::Pool& pool = homes_.pools()[homes.pool];
+  if (!pool.reserved) pool.base = reserve_parameter(pool.iterated, pool.panels * pool.panel_bytes);
+  pool.reserved = true;
+  return {homes, pool};
 }
 
 PackJob Builder::pack_job(PackKind kind, const Operand& operand, hw::NumberFormat format) const {

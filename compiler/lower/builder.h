@@ -9,6 +9,7 @@
 
 #include "compiler/layout/gather.h"
 #include "compiler/lower/lowered.h"
+#include "compiler/lower/weight_homes.h"
 #include "compiler/plan/plan.h"
 #include "hw/machine/machine.h"
 
@@ -59,6 +60,8 @@ class Builder {
 
   // Parameters: room for `bytes` in the record of the enclosing Repeat (iterated) or among the static ones.
   Place reserve_parameter(bool iterated, std::int64_t bytes);
+  // Where the weights of a matmul live; their pool is reserved with the first of its matmuls.
+  WeightHomes::Home weight_home(const Step& step);
   PackJob pack_job(PackKind kind, const Operand& operand, hw::NumberFormat format) const;
 
   // The transfers that gather operand blocks into `target` (bytes reserved here), for an exchange stage of the caller.
@@ -82,6 +85,7 @@ class Builder {
   void fill(const std::vector<GatherItem>& items, BufferId target, const std::string& operation);
   void fill_pad_rows(const std::vector<GatherItem>& items, BufferId target, const std::string& operation);
 
+  WeightHomes homes_;
   std::map<std::int32_t, Place> places_;
   std::map<std::string, std::vector<std::int32_t>> kernel_index_;  // description -> candidates
   std::int32_t repeat_ = -1;

@@ -2,66 +2,12 @@
 #include <algorithm>
 
 #include "compiler/lower/builder.h"
+#include "compiler/lower/matmul_grid.h"
 #include "hw/base/check.h"
 #include "hw/base/units.h"
 
 namespace tw::compiler {
 namespace {
-
-// Cuts and tile numbers of a matmul's grid. The owner of a piece of the result is the tile that the result's layout
-// says: row split (r * Kg + k) * Cg + c, column split (r * Cg + c) * Kg + k.
-class MatmulGrid {
- public:
-  MatmulGrid(const Step& step, const Plan& plan)
-      : grid_(step.grid),
-        split_(step.split),
-        result_(plan.stored[step.result].layout),
-        panel_(hw::panel_width(step.format)) {
-    const std::int64_t rows = plan.stored[step.result].rows;
-    row_cuts = hw::balanced_cuts(rows, grid_.rows, 1, true);
-    inner_cuts = hw::balanced_cuts(step.inner_groups.stored(), grid_.inner, panel_, false);
-    const int stride = split_ == ReduceSplit::rows ? 1 : grid_.inner;
-    for (int c = 0; c <= grid_.columns; ++c) column_cuts.push_back(result_.column_cuts[c * stride]);
-  }
-  std::uint32_t tile(int r, int c, int k) const {
-    return static_cast<std::uint32_t>(split_ == ReduceSplit::rows ? (r * grid_.inner + k) * grid_.columns + c
-                                                                  : (r * grid_.columns + c) * grid_.inner + k);
-  }
-  std::int64_t rows(int r) const { return row_cuts[r + 1] - row_cuts[r]; }
-  std::int64_t inner(int k) const { return inner_cuts[k + 1] - inner_cuts[k]; }
-  std::int64_t columns(int c) const { return column_cuts[c + 1] - column_cuts[c]; }
-  // The rows and columns, within block (r, c), that inner group k owns of the result.
-  struct Owned {
-    std::int64_t row_begin, row_end, column_begin, column_end;
-    std::int64_t rows() const { return row_end - row_begin; }
-    std::int64_t columns() const { return column_end - column_begin; }
-  };
-  Owned owned(int r, int c, int k) const {
-    if (split_ == ReduceSplit::rows)
-      return {result_.row_cuts[r * grid_.inner + k] - row_cuts[r],
-              result_.row_cuts[r * grid_.inner + k + 1] - row_cuts[r], 0, columns(c)};
-    return {0, rows(r), result_.column_cuts[c * grid_.inner + k] - column_cuts[c],
-            result_.column_cuts[c * grid_.inner + k + 1] - column_cuts[c]};
-  }
-  template <class Visit>
-  void for_each(Visit visit) const {
-    for (int r = 0; r < grid_.rows; ++r)
-      for (int c = 0; c < grid_.columns; ++c)
-        for (int k = 0; k < grid_.inner; ++k) visit(r, c, k);
-  }
-
-  std::vector<std::int32_t> row_cuts, column_cuts, inner_cuts;
-
- private:
-  Grid grid_;
-  ReduceSplit split_;
-  const hw::TensorLayout& result_;
-  std::int64_t panel_;
-};
-
-struct GemmOperands {
-  Place left, weights;
-};
 
 BufferId gather_left(Builder& b, const Step& step, const MatmulGrid& grid, std::vector<StageTransfer>& transfers) {
   const Stored& source = b.plan.stored[step.operands[0].stored];
@@ -79,18 +25,15 @@ BufferId gather_left(Builder& b, const Step& step, const MatmulGrid& grid, std::
 }
 
 // Homes: the panels of a block are spread over the row groups that need it. Returns where the GEMM finds its weights:
-// the home itself when there is one row group, else a buffer that an all-gather fills, whose transfers are added.
-Place gather_weights(Builder& b, const Step& step, const MatmulGrid& grid, std::vector<StageTransfer>& transfers) {
+// in a buffer that an all-gather fills, whose transfers are added; -1 when there is one row group: in the homes.
+BufferId gather_weights(Builder& b, const Step& step, const MatmulGrid& grid, std::vector<StageTransfer>& transfers) {
   const Operand& weights = step.operands[1];
   const bool iterated = b.plan.parameters[weights.parameter].iterated;
-  const std::int64_t g = hw::panel_width(step.format);
-  const std::int64_t panel_bytes = g * 16 * hw::bytes_of(step.format);
-  const auto panels_of = [&](int c, int k) { return grid.columns(c) / 16 * (grid.inner(k) / g); };
-  std::int64_t home_panels = 0;
-  for (int c = 0; c < step.grid.columns; ++c)
-    for (int k = 0; k < step.grid.inner; ++k)
-      home_panels = std::max(home_panels, ceil_div(panels_of(c, k), step.grid.rows));
-  const Place home = b.reserve_parameter(iterated, home_panels * panel_bytes);
+  const WeightHomes::Home home = b.weight_home(step);
+  const std::int64_t panel_bytes = home.panel_bytes();
+  const auto panels_of = [&](int c, int k) {
+    return grid.columns(c) / 16 * (grid.inner(k) / hw::panel_width(step.format));
+  };
 
   PackJob job = b.pack_job(PackKind::weights, weights, step.format);
   job.groups = b.plan.stored[step.result].layout.groups;
@@ -102,12 +45,12 @@ Place gather_weights(Builder& b, const Step& step, const MatmulGrid& grid, std::
   for (int c = 0; c < step.grid.columns; ++c)
     for (int k = 0; k < step.grid.inner; ++k)
       for (int r = 0; r < step.grid.rows; ++r) {
-        const std::int64_t begin = balanced_cut(r, panels_of(c, k), step.grid.rows);
-        const std::int64_t end = balanced_cut(r + 1, panels_of(c, k), step.grid.rows);
+        const auto [begin, end] = home.panels(r, c, k);
+        const Place place = home.place(grid.tile(r, c, k));
         if (gathered >= 0) b.reserve(gathered, grid.tile(r, c, k), panels_of(c, k) * panel_bytes);
         if (begin == end) continue;
         job.targets.push_back({.tile = grid.tile(r, c, k),
-                               .offset_bytes = home.offset_bytes,
+                               .offset_bytes = place.offset_bytes,
                                .row_begin = begin,
                                .row_end = end,
                                .column_begin = grid.column_cuts[c],
@@ -116,9 +59,9 @@ Place gather_weights(Builder& b, const Step& step, const MatmulGrid& grid, std::
                                .inner_end = grid.inner_cuts[k + 1]});
         if (gathered < 0) continue;
         StageTransfer transfer{.source_tile = grid.tile(r, c, k),
-                               .source_offset_bytes = home.offset_bytes,
+                               .source_offset_bytes = place.offset_bytes,
                                .bytes = static_cast<std::uint32_t>((end - begin) * panel_bytes)};
-        transfer.source = home.buffer;
+        transfer.source = place.buffer;
         transfer.target = gathered;
         transfer.moving = iterated;
         for (int to = 0; to < step.grid.rows; ++to)
@@ -126,8 +69,7 @@ Place gather_weights(Builder& b, const Step& step, const MatmulGrid& grid, std::
         transfers.push_back(std::move(transfer));
       }
   b.out.packs.push_back(std::move(job));
-  if (gathered < 0) return home;
-  return {gathered, 0, false};
+  return gathered;
 }
 
 Place pack_bias(Builder& b, const Step& step, const MatmulGrid& grid) {
@@ -217,7 +159,7 @@ void lower_matmul(Builder& b, const Step& step) {
   const hw::NumberFormat result_format = b.plan.stored[step.result].layout.format;
   std::vector<StageTransfer> transfers;
   const BufferId left = gather_left(b, step, grid, transfers);
-  const Place weights = gather_weights(b, step, grid, transfers);
+  const BufferId gathered = gather_weights(b, step, grid, transfers);
   b.exchange(std::move(transfers), step.operation, "gather operands");
   const bool reduces = step.grid.inner > 1 || step.bias >= 0 || step.residual >= 0 || step.residual_parameter >= 0;
 
@@ -234,7 +176,9 @@ void lower_matmul(Builder& b, const Step& step) {
     params.columns = static_cast<std::int32_t>(grid.columns(c));
     params.scale_exponent = step.left_scale_exponent + step.right_scale_exponent;
     b.reserve(product, grid.tile(r, c, k), grid.rows(r) * grid.columns(c) * hw::bytes_of(result_format));
-    b.call(grid.tile(r, c, k), params, {{2, Place{product, 0, false}}, {3, Place{left, 0, false}}, {4, weights}});
+    const std::uint32_t tile = grid.tile(r, c, k);
+    const Place weights = gathered >= 0 ? Place{gathered, 0, false} : b.weight_home(step).place(tile);
+    b.call(tile, params, {{2, Place{product, 0, false}}, {3, Place{left, 0, false}}, {4, weights}});
   });
   if (!reduces) return;
 

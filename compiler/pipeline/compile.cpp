@@ -285,13 +285,81 @@ hw::Program make_program(const Plan& plan, const Lowered& lowered, Assembled& ma
   return program;
 }
 
+// Lays out, places, schedules and encodes one plan.
+class PlanCompiler {
+ public:
+  PlanCompiler(const Graph& graph, const hw::Machine& machine, const SearchOptions& options, Steps& steps)
+      : graph_(graph), machine_(machine), options_(options), steps_(steps) {}
+
+  Plan plan;        // every value has one layout, every operation one grid and one format
+  Lowered lowered;  // stages name buffers, kernels and transfers of all tiles; nothing has an address yet
+  std::uint32_t packet_bytes = 0;
+  std::optional<Assembled> made;  // every byte has its address and every tile its instructions
+  std::optional<Obstruction> obstruction;
+
+  Status run() {
+    TW_TRY(plan, steps_.run("search", [&] { return search(graph_, machine_, options_); }));
+    TW_TRY(lowered, steps_.run("lower", [&] { return lower(graph_, plan, machine_); }));
+    for (Stage& stage : lowered.stages)
+      std::stable_sort(stage.calls.begin(), stage.calls.end(),
+                       [](const StageCall& a, const StageCall& b) { return a.tile < b.tile; });
+    packet_bytes = packet_table_bytes(lowered, machine_);
+    std::uint32_t code_bytes = guess_code_bytes(lowered, machine_);
+    constexpr int tries = 5;  // each gives the code the room that it needed before
+    for (int attempt = 0; attempt < tries && !made; ++attempt) {
+      TW_TRY_STATUS(place_and_assemble(code_bytes));
+      if (obstruction) return {};
+    }
+    if (made) return {};
+    return fail(ErrorKind::unsupported,
+                fmt::format("the code of a tile kept growing beyond {} bytes in {} placements", code_bytes, tries), {},
+                "please report this model");
+  }
+
+ private:
+  Status place_and_assemble(std::uint32_t& code_bytes) {
+    const PlacementProblem problem = placement_problem(lowered, machine_, code_bytes, packet_bytes);
+    const PlacementResult placed = steps_.run("place", [&] { return place(problem, machine_.sram); });
+    if (!placed.fits) {
+      obstruction = placement_obstruction(graph_, machine_, options_, plan, lowered, problem, placed);
+      return {};
+    }
+    const std::vector<Violation> broken = verify_placement(problem, placed, machine_.sram);
+    TW_CHECK(broken.empty(), "place broke {}: {}", broken[0].rule, broken[0].message);
+    const Addresses addresses = addresses_of(lowered, placed, machine_, code_bytes);
+    settle_weight_regions(lowered, addresses, machine_);
+    TW_TRY(Assembled assembled,
+           steps_.run("schedule and encode", [&] { return assemble(lowered, addresses, machine_); }));
+    std::uint32_t used = 0;
+    for (const TileCode& code : assembled.tiles) used = std::max(used, code.used_bytes);
+    if (used <= code_bytes) {
+      made = std::move(assembled);
+    } else {
+      code_bytes = static_cast<std::uint32_t>(round_up(used + used / 16, 1024));
+    }
+    return {};
+  }
+
+  const Graph& graph_;
+  const hw::Machine& machine_;
+  const SearchOptions& options_;
+  Steps& steps_;
+};
+
+bool same_choices(const Plan& a, const Plan& b) {
+  return std::equal(a.choices.begin(), a.choices.end(), b.choices.begin(), b.choices.end(),
+                    [](const OperationChoice& x, const OperationChoice& y) {
+                      return x.operation == y.operation && x.alternatives[0].choice == y.alternatives[0].choice;
+                    });
+}
+
 }  // namespace
 
 Result<CompileOutcome> compile(const Graph& graph, const hw::Machine& machine, const CompileOptions& options) {
   CompileOutcome outcome;
   Steps steps(options.progress);
   const auto finish = [&]() -> CompileOutcome&& {
-    outcome.stage_seconds = steps.seconds();
+    outcome.stages = steps.records();
     outcome.compile_seconds = steps.total() - outcome.weights_seconds;
     return std::move(outcome);
   };
@@ -301,49 +369,28 @@ Result<CompileOutcome> compile(const Graph& graph, const hw::Machine& machine, c
   outcome.obstruction = bound_obstruction(graph, machine, options.precision, bound);
   if (outcome.obstruction) return finish();
 
-  const SearchOptions search_options{options.precision, options.ranges, options.pins, options.alternatives};
-  TW_TRY(const Plan plan, steps.run("search", [&] { return search(graph, machine, search_options); }));
-  outcome.choices = plan.choices;
-  // From here every value has one layout, every operation one grid and one format.
-
-  TW_TRY(Lowered lowered, steps.run("lower", [&] { return lower(graph, plan, machine); }));
-  for (Stage& stage : lowered.stages)
-    std::stable_sort(stage.calls.begin(), stage.calls.end(),
-                     [](const StageCall& a, const StageCall& b) { return a.tile < b.tile; });
-  // From here stages name buffers, kernels and transfers of all tiles; nothing has an address yet.
-
-  const std::uint32_t packet_bytes = packet_table_bytes(lowered, machine);
-  std::uint32_t code_bytes = guess_code_bytes(lowered, machine);
-  std::optional<Assembled> made;
-  constexpr int tries = 5;  // each gives the code the room that it needed before
-  for (int attempt = 0; attempt < tries && !made; ++attempt) {
-    const PlacementProblem problem = placement_problem(lowered, machine, code_bytes, packet_bytes);
-    const PlacementResult placed = steps.run("place", [&] { return place(problem, machine.sram); });
-    if (!placed.fits) {
-      outcome.obstruction = placement_obstruction(graph, machine, options.precision, lowered, problem, placed);
-      return finish();
-    }
-    const std::vector<Violation> broken = verify_placement(problem, placed, machine.sram);
-    TW_CHECK(broken.empty(), "place broke {}: {}", broken[0].rule, broken[0].message);
-    const Addresses addresses = addresses_of(lowered, placed, machine, code_bytes);
-    settle_weight_regions(lowered, addresses, machine);
-    TW_TRY(Assembled assembled,
-           steps.run("schedule and encode", [&] { return assemble(lowered, addresses, machine); }));
-    std::uint32_t used = 0;
-    for (const TileCode& code : assembled.tiles) used = std::max(used, code.used_bytes);
-    if (used <= code_bytes) {
-      made = std::move(assembled);
-    } else {
-      code_bytes = static_cast<std::uint32_t>(round_up(used + used / 16, 1024));
-    }
+  // The search weighs bytes by a budget; what then does not fit is planned again with less of it, a few times.
+  std::optional<PlanCompiler> chosen;
+  SearchOptions search_options{options.precision, options.ranges, options.pins, options.alternatives};
+  for (const double fraction : {1.0, 0.8, 0.65, 0.5, 0.35}) {
+    search_options.budget_fraction = fraction;
+    PlanCompiler attempt(graph, machine, search_options, steps);
+    TW_TRY_STATUS(attempt.run());
+    if (chosen && same_choices(chosen->plan, attempt.plan)) continue;
+    if (chosen && !attempt.made) continue;  // the first says why
+    chosen.emplace(std::move(attempt));
+    if (chosen->made) break;
   }
-  if (!made)
-    return fail(ErrorKind::unsupported,
-                fmt::format("the code of a tile kept growing beyond {} bytes in {} placements", code_bytes, tries), {},
-                "please report this model");
-  // From here every byte has its address and every tile its instructions.
+  outcome.choices = chosen->plan.choices;
+  if (!chosen->made) {
+    outcome.obstruction = chosen->obstruction;
+    return finish();
+  }
+  const Plan& plan = chosen->plan;
+  Lowered& lowered = chosen->lowered;
+  std::optional<Assembled>& made = chosen->made;
 
-  outcome.program = make_program(plan, lowered, *made, machine, packet_bytes);
+  outcome.program = make_program(plan, lowered, *made, machine, chosen->packet_bytes);
   outcome.program.model = graph.name;
   const auto weights_start = std::chrono::steady_clock::now();
   const bool with_data = options.weights && !options.feasibility_only;

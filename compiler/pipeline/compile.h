@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/graph/graph.h"
+#include "compiler/pipeline/steps.h"
 #include "compiler/plan/plan.h"
 #include "hw/base/progress.h"
 #include "hw/base/result.h"
@@ -49,7 +50,7 @@ struct CompileOutcome {
   std::int64_t lower_bound_bytes = 0;      // resident bytes / tiles + smallest possible temporary
   double compile_seconds = 0;              // without weight encoding
   double weights_seconds = 0;
-  std::vector<std::pair<std::string, double>> stage_seconds;
+  std::vector<StageRecord> stages;  // in order
 };
 
 // Errors: unsupported (an operation that cannot be lowered, all of them in one message). Not fitting is an outcome.

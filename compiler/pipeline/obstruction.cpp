@@ -19,6 +19,25 @@ std::int64_t needed_bytes(const LowerBound& bound, const hw::Machine& machine) {
   return bound.resident_bytes + bound.temporary_bytes + support_bytes(machine);
 }
 
+// Fewer iterations of a Repeat: what one takes a tile, and how many would do.
+void add_fewer_layers(const Graph& graph, const hw::Machine& machine, Precision precision, std::int64_t short_bytes,
+                      std::vector<std::string>& alternatives) {
+  for (const Operation& operation : graph.operations) {
+    if (operation.kind != OpKind::repeat || operation.attributes.count < 2) continue;
+    std::int64_t bytes = 0;  // of one iteration's parameters
+    for (const std::vector<ValueId>& sequence : operation.sequences)
+      bytes += elements_of(graph.value(sequence.front()).shape) *
+               (graph.value(sequence.front()).shape.size() > 1 && precision == Precision::f8 ? 1
+                : precision == Precision::f32                                                ? 4
+                                                                                             : 2);
+    const std::int64_t layer = std::max<std::int64_t>(1, ceil_div(bytes, machine.tiles));
+    const std::int64_t count = operation.attributes.count - ceil_div(short_bytes, layer);
+    if (count >= 1)
+      alternatives.push_back(fmt::format("{} iterations of \"{}\" instead of {} ({} bytes a tile each)", count,
+                                         operation.name, operation.attributes.count, with_separators(layer)));
+  }
+}
+
 // Changes that would make the arithmetic close, cheapest first, each with its figures.
 std::vector<std::string> alternatives_of(const Graph& graph, const hw::Machine& machine, Precision precision,
                                          std::int64_t short_bytes) {
@@ -31,6 +50,7 @@ std::vector<std::string> alternatives_of(const Graph& graph, const hw::Machine& 
                                        with_separators(needed), with_separators(capacity),
                                        needed <= capacity ? "" : ", still too many"));
   }
+  add_fewer_layers(graph, machine, precision, short_bytes, alternatives);
   hw::Machine larger = machine;
   constexpr int row_of_tiles = 64;
   for (larger.tiles = machine.tiles + row_of_tiles; larger.tiles <= 64 * machine.tiles; larger.tiles += row_of_tiles) {
@@ -41,6 +61,31 @@ std::vector<std::string> alternatives_of(const Graph& graph, const hw::Machine& 
   }
   alternatives.push_back(fmt::format("{} bytes more SRAM a tile", with_separators(short_bytes)));
   return alternatives;
+}
+
+// Another choice of the operation at the event that needs so much less, with its price.
+void add_smaller_choice(const Graph& graph, const hw::Machine& machine, SearchOptions options, const Plan& plan,
+                        const std::string& operation, std::int64_t short_bytes,
+                        std::vector<std::string>& alternatives) {
+  const auto of = [&](const Plan& some) {
+    return std::find_if(some.choices.begin(), some.choices.end(),
+                        [&](const OperationChoice& choice) { return choice.operation == operation; });
+  };
+  if (of(plan) == plan.choices.end()) return;
+  constexpr std::size_t many = 2000;
+  options.alternatives = many;
+  const Result<Plan> all = search(graph, machine, options);
+  if (!all || of(*all) == all->choices.end()) return;
+  const Alternative& chosen = of(plan)->alternatives.front();
+  for (const Alternative& other : of(*all)->alternatives) {
+    if (other.cost.temporary_bytes > chosen.cost.temporary_bytes - short_bytes) continue;
+    alternatives.push_back(
+        fmt::format("grid {} for \"{}\" instead of {}: {} bytes less, {} cycles more each time (pin it with --plan)",
+                    to_string(other.choice.grid), operation, to_string(chosen.choice.grid),
+                    with_separators(chosen.cost.temporary_bytes - other.cost.temporary_bytes),
+                    with_separators(std::max<std::int64_t>(0, other.total_cycles - chosen.total_cycles))));
+    return;
+  }
 }
 
 }  // namespace
@@ -63,8 +108,8 @@ std::optional<Obstruction> bound_obstruction(const Graph& graph, const hw::Machi
   return obstruction;
 }
 
-Obstruction placement_obstruction(const Graph& graph, const hw::Machine& machine, Precision precision,
-                                  const Lowered& lowered, const PlacementProblem& problem,
+Obstruction placement_obstruction(const Graph& graph, const hw::Machine& machine, const SearchOptions& options,
+                                  const Plan& plan, const Lowered& lowered, const PlacementProblem& problem,
                                   const PlacementResult& placed) {
   Obstruction obstruction;
   const std::size_t stage = std::min<std::size_t>(placed.event_stage, lowered.stages.size() - 1);
@@ -87,8 +132,12 @@ Obstruction placement_obstruction(const Graph& graph, const hw::Machine& machine
     }
   }
   obstruction.proof = placed.proven ? "bound" : "search";
-  obstruction.alternatives = alternatives_of(
-      graph, machine, precision, std::max<std::int64_t>(1, std::int64_t{placed.needed_bytes} - placed.available_bytes));
+  const std::int64_t short_bytes =
+      std::max<std::int64_t>(1, std::int64_t{placed.needed_bytes} - placed.available_bytes);
+  add_smaller_choice(graph, machine, options, plan, lowered.stages[stage].info.operation, short_bytes,
+                     obstruction.alternatives);
+  for (std::string& other : alternatives_of(graph, machine, options.precision, short_bytes))
+    obstruction.alternatives.push_back(std::move(other));
   return obstruction;
 }
 

@@ -10,9 +10,9 @@ namespace tw::compiler {
 std::optional<Obstruction> bound_obstruction(const Graph& graph, const hw::Machine& machine, Precision precision,
                                              const LowerBound& bound);
 
-// From a failed placement of the lowered stages.
-Obstruction placement_obstruction(const Graph& graph, const hw::Machine& machine, Precision precision,
-                                  const Lowered& lowered, const PlacementProblem& problem,
+// From a failed placement of the lowered stages of a plan that `options` made.
+Obstruction placement_obstruction(const Graph& graph, const hw::Machine& machine, const SearchOptions& options,
+                                  const Plan& plan, const Lowered& lowered, const PlacementProblem& problem,
                                   const PlacementResult& placed);
 
 // From exchange rows beyond the machine's limit.

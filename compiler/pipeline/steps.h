@@ -1,13 +1,22 @@
 // compiler/pipeline/steps.h: names and times the steps of the pipeline.
 #pragma once
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "hw/base/memory.h"
 #include "hw/base/progress.h"
 
 namespace tw::compiler {
+
+// What one step of a compile took, and the resident set of the process when it ended.
+struct StageRecord {
+  std::string name;
+  double seconds = 0;
+  std::int64_t rss_bytes = 0;
+};
 
 class Steps {
  public:
@@ -24,23 +33,24 @@ class Steps {
   }
   // Steps that run several times (placement and schedules with more room for code) are summed.
   void add(const std::string& name, double seconds) {
-    for (auto& [known, total] : seconds_)
-      if (known == name) {
-        total += seconds;
+    for (StageRecord& record : records_)
+      if (record.name == name) {
+        record.seconds += seconds;
+        record.rss_bytes = std::max(record.rss_bytes, rss_bytes());
         return;
       }
-    seconds_.emplace_back(name, seconds);
+    records_.push_back({name, seconds, rss_bytes()});
   }
-  const std::vector<std::pair<std::string, double>>& seconds() const { return seconds_; }
+  const std::vector<StageRecord>& records() const { return records_; }
   double total() const {
     double sum = 0;
-    for (const auto& [name, seconds] : seconds_) sum += seconds;
+    for (const StageRecord& record : records_) sum += record.seconds;
     return sum;
   }
 
  private:
   const Progress& progress_;
-  std::vector<std::pair<std::string, double>> seconds_;
+  std::vector<StageRecord> records_;
 };
 
 }  // namespace tw::compiler

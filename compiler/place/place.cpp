@@ -49,12 +49,14 @@ class Placer {
     }
   }
 
-  // First-fit in this order. Returns the request that found no room, or -1.
-  std::int32_t first_fit(const std::vector<std::int32_t>& order, std::vector<std::uint32_t>& address) const {
+  // First-fit in this order. Returns the request that found no room, or -1. `widest_gap`: then the most bytes in one
+  // piece that there were for it.
+  std::int32_t first_fit(const std::vector<std::int32_t>& order, std::vector<std::uint32_t>& address,
+                         std::uint32_t& widest_gap) const {
     std::vector<std::int32_t> placed;
     address.assign(problem_.requests.size(), 0);
     for (const std::int32_t index : order) {
-      const auto found = lowest_room(index, placed, address);
+      const auto found = lowest_room(index, placed, address, widest_gap);
       if (!found) return index;
       address[index] = *found;
       placed.push_back(index);
@@ -64,7 +66,7 @@ class Placer {
 
  private:
   std::optional<std::uint32_t> lowest_room(std::int32_t index, const std::vector<std::int32_t>& placed,
-                                           const std::vector<std::uint32_t>& address) const {
+                                           const std::vector<std::uint32_t>& address, std::uint32_t& widest_gap) const {
     const PlacementRequest& request = problem_.requests[index];
     if (request.fixed_address >= 0) return static_cast<std::uint32_t>(request.fixed_address);
     if (request.bytes == 0) return bounds_of(request, sram_).low;
@@ -83,10 +85,13 @@ class Placer {
     std::sort(taken.begin(), taken.end());
     const Bounds bounds = bounds_of(request, sram_);
     auto at = static_cast<std::uint32_t>(round_up(bounds.low, request.alignment_bytes));
+    widest_gap = 0;
     for (const auto& [low, high] : taken) {
+      if (low > at) widest_gap = std::max(widest_gap, std::min(low, bounds.high) - std::min(at, bounds.high));
       if (at + request.bytes <= low) break;
       at = std::max(at, static_cast<std::uint32_t>(round_up(high, request.alignment_bytes)));
     }
+    if (at < bounds.high) widest_gap = std::max(widest_gap, bounds.high - at);
     if (at + request.bytes > bounds.high) return std::nullopt;
     return at;
   }
@@ -180,12 +185,13 @@ PlacementResult place(const PlacementProblem& problem, const hw::SramMap& sram) 
   }
   const Placer placer(problem, sram);
   std::int32_t failed = -1;
+  std::uint32_t widest_gap = 0;
   // In each order, a request that found no room is moved to the front (behind the fixed ones) and the order tried
   // again.
   constexpr int repairs = 64;
   for (std::vector<std::int32_t> order : orders_of(problem)) {
     for (int repair = 0; repair < repairs; ++repair) {
-      failed = placer.first_fit(order, result.address_bytes);
+      failed = placer.first_fit(order, result.address_bytes, widest_gap);
       if (failed < 0) {
         result.fits = true;
         return result;
@@ -211,8 +217,9 @@ PlacementResult place(const PlacementProblem& problem, const hw::SramMap& sram) 
       result.event_stage = stage;
     }
   }
+  // Beside the others there were that many bytes in one piece, with their regions and elements.
   result.needed_bytes = static_cast<std::uint32_t>(most);
-  result.available_bytes = sram.capacity_bytes();
+  result.available_bytes = result.needed_bytes - request.bytes + std::min(widest_gap, request.bytes - 1);
   result.address_bytes.clear();
   fill_live(problem, result);
   return result;

@@ -39,13 +39,15 @@ struct PlacementResult {
   // When it does not fit:
   std::int32_t failed_request = -1;
   std::int32_t event_stage = 0;  // stage at which it was short
+  // A sum that proves it; else what is alive there, and how much of it found room: the failed request needs the rest in
+  // one piece.
   std::uint32_t needed_bytes = 0, available_bytes = 0;
   std::vector<std::int32_t> live_requests;  // buffers alive at that stage, largest first
   bool proven = false;                      // a sum proves it ("bound"); otherwise orders were tried ("search")
 };
 
 // Places every request or says why not: arithmetic bound first (bytes, per region), then first-fit in several orders
-// (size x lifetime, size, start, conflicts), then a bounded exact search. Deterministic.
+// (size x lifetime, size, lifetime, conflicts, start), each with up to 64 repairs. Deterministic.
 PlacementResult place(const PlacementProblem& problem, const hw::SramMap& sram);
 
 // Quadratic on purpose; shares no code with place(): bounds, alignment, regions, overlap in space and time, separation.

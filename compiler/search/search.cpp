@@ -96,7 +96,8 @@ Planner::Planner(const Graph& graph, const hw::Machine& machine, const SearchOpt
       std::max<std::int64_t>(16 * 1024, machine.sram.capacity_bytes() - support_bytes -
                                             parameter_bytes(graph, options.precision) / machine.tiles * 5 / 4);
   // A quarter is left for values that live across an operation.
-  temporary_budget_bytes_ = temporary_budget_bytes_ * 3 / 4;
+  temporary_budget_bytes_ =
+      static_cast<std::int64_t>(static_cast<double>(temporary_budget_bytes_ * 3 / 4) * options.budget_fraction);
   for (std::size_t index = 0; index < graph.operations.size(); ++index)
     for (const ValueId operand : graph.operations[index].operands)
       users_[operand].push_back({static_cast<std::uint32_t>(index)});

@@ -12,6 +12,7 @@ struct SearchOptions {
   OperandRanges ranges;          // empty: scale exponents 0
   Pins pins;                     // choices to keep
   std::size_t alternatives = 0;  // runners-up to keep of each choice
+  double budget_fraction = 1;    // of the temporary bytes that parameters leave: how far the search may go
 };
 
 // Operation by operation in execution order; for each, every grid is priced in closed form with the layouts of its

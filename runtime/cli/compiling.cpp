@@ -8,6 +8,7 @@
 #include "compiler/plan/choice.h"
 #include "hw/base/file.h"
 #include "hw/base/hash.h"
+#include "hw/base/memory.h"
 #include "hw/base/text.h"
 #include "runtime/cli/scales.h"
 
@@ -55,6 +56,7 @@ Result<Compiled> compile_model(const Context& context, CompileRequest& request, 
   auto start = Clock::now();
   TW_TRY(compiled.graph, compiler::import_model(request.model, request.import));
   compiled.import_seconds = seconds_since(start);
+  compiled.import_rss_bytes = rss_bytes();
   start = Clock::now();
   if (with_weights && request.options.precision == compiler::Precision::f8) {
     // A model that cannot fit is refused before its reference is run.
@@ -139,7 +141,11 @@ void put_outcome(nlohmann::ordered_json& object, const CompileRequest& request, 
   object["weights_seconds"] = outcome.weights_seconds;
   object["calibrate_seconds"] = compiled.calibrate_seconds;
   object["stage_seconds"] = {{"import", compiled.import_seconds}};
-  for (const auto& [name, seconds] : outcome.stage_seconds) object["stage_seconds"][name] = seconds;
+  object["stage_rss_bytes"] = {{"import", compiled.import_rss_bytes}};
+  for (const compiler::StageRecord& stage : outcome.stages) {
+    object["stage_seconds"][stage.name] = stage.seconds;
+    object["stage_rss_bytes"][stage.name] = stage.rss_bytes;
+  }
   object["tile_capacity_bytes"] = request.machine.sram.capacity_bytes();
   object["lower_bound_bytes"] = outcome.lower_bound_bytes;
   if (!outcome.fits) {
@@ -223,9 +229,10 @@ std::string outcome_text(const CompileRequest& request, const Compiled& compiled
         with_separators(program.code_bytes_max), program.tiles_used, request.machine.tiles);
   }
   const compiler::Obstruction& o = *outcome.obstruction;
-  std::string text = fmt::format("does not fit: tile {} needs {} bytes at {}, has {} ({} short; proof: {})\n", o.tile,
-                                 with_separators(o.needed_bytes), o.event, with_separators(o.available_bytes),
-                                 with_separators(o.needed_bytes - o.available_bytes), o.proof);
+  std::string text =
+      fmt::format("does not fit: tile {} needs {} bytes at {}, has room for {} of them ({} short; proof: {})\n", o.tile,
+                  with_separators(o.needed_bytes), o.event, with_separators(o.available_bytes),
+                  with_separators(o.needed_bytes - o.available_bytes), o.proof);
   constexpr std::size_t most = 10;
   for (std::size_t i = 0; i < std::min(most, o.buffers.size()); ++i)
     text += fmt::format("  alive: {} {}\n", o.buffers[i].name, with_separators(o.buffers[i].bytes));

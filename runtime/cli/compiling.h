@@ -21,6 +21,7 @@ struct Compiled {
   compiler::Graph graph;
   compiler::CompileOutcome outcome;
   double import_seconds = 0, calibrate_seconds = 0;
+  std::int64_t import_rss_bytes = 0;
 };
 // Imports and compiles; with weights in f8, calibrates first. The program gets its model, dims, seed, version.
 Result<Compiled> compile_model(const Context& context, CompileRequest& request, bool with_weights);

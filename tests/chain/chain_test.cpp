@@ -108,7 +108,8 @@ compiler::Graph random_graph(const std::vector<int>& choices, std::int64_t rows,
       case 5: x = g.reshape(name, x, {width, shape[0]}); break;
       case 6: x = g.gelu(name, x, true); break;
       case 7:
-        x = g.matmul(name, x, g.parameter(name + ".w", {width, 24}, compiler::normal_source(step + 1, 0.0F, 0.2F, width * 24)));
+        x = g.matmul(name, x,
+                     g.parameter(name + ".w", {width, 24}, compiler::normal_source(step + 1, 0.0F, 0.2F, width * 24)));
         break;
       case 8:
         if (shape[0] > 2) x = g.slice(name, x, {1, 0}, {1, 1}, {shape[0] - 1, width});

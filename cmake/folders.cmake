@@ -35,7 +35,8 @@ tw_library(compiler/pipeline SEES ${compiler_side} ${hw_machine_side})
 tw_library(simulator/kernels SEES hw/base hw/number hw/machine hw/kernel LIBRARIES TBB::tbb)
 tw_library(simulator/system SEES simulator/kernels ${hw_machine_side} LIBRARIES tw_systemc TBB::tbb)
 
-set(all_but_runtime compiler/pipeline ${compiler_side} simulator/system simulator/kernels ${hw_machine_side})
+tw_library(simulator/calibration SEES simulator/system simulator/kernels ${hw_machine_side} LIBRARIES tw_systemc)
+set(all_but_runtime compiler/pipeline ${compiler_side} simulator/calibration simulator/system simulator/kernels ${hw_machine_side})
 tw_library(runtime/reference SEES compiler/graph compiler/plan compiler/layout ${hw_machine_side} LIBRARIES Eigen3::Eigen TBB::tbb)
 tw_library(runtime/session SEES runtime/reference ${all_but_runtime} LIBRARIES Eigen3::Eigen)
 tw_library(runtime/report SEES runtime/reference runtime/session ${all_but_runtime} LIBRARIES nlohmann_json::nlohmann_json)
@@ -43,6 +44,8 @@ tw_embed(tw_runtime_report HEADER runtime/report/assets.h NAMESPACE tw::runtime
   FILES runtime/report/assets/page.css:page_style runtime/report/assets/page.js:page_script)
 tw_library(runtime/cli SEES runtime/reference runtime/session runtime/report ${all_but_runtime}
   LIBRARIES nlohmann_json::nlohmann_json Boost::program_options tw_systemc)
+tw_embed(tw_runtime_cli HEADER runtime/cli/calibration_data.h NAMESPACE tw::runtime
+  FILES bench/calibration/ipu21.csv:calibration_csv)
 
 if(EXISTS ${CMAKE_SOURCE_DIR}/runtime/main.cpp)
   add_executable(tilewright runtime/main.cpp)
@@ -65,6 +68,8 @@ if(TILEWRIGHT_TESTS)
   endforeach()
   tw_test(compiler/pipeline SEES compiler/pipeline ${compiler_side} ${hw_machine_side} LIBRARIES rapidcheck)
   tw_test(simulator/kernels SEES simulator/kernels ${hw_machine_side} LIBRARIES rapidcheck)
+  tw_test(simulator/calibration SEES simulator/calibration simulator/system simulator/kernels ${hw_machine_side}
+    LIBRARIES rapidcheck tw_systemc)
   tw_test(simulator/system SEES simulator/system simulator/kernels ${hw_machine_side} LIBRARIES rapidcheck tw_systemc)
   foreach(folder IN ITEMS reference session report)
     tw_test(runtime/${folder} SEES runtime/reference runtime/session runtime/report ${all_but_runtime}

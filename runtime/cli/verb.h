@@ -85,6 +85,7 @@ Result<int> run_compile(const Context&, nlohmann::ordered_json&, std::string&);
 Result<int> run_check(const Context&, nlohmann::ordered_json&, std::string&);
 Result<int> run_simulate(const Context&, nlohmann::ordered_json&, std::string&);
 Result<int> run_inspect(const Context&, nlohmann::ordered_json&, std::string&);
+Result<int> run_calibrate(const Context&, nlohmann::ordered_json&, std::string&);
 Result<int> run_place(const Context&, nlohmann::ordered_json&, std::string&);
 Result<int> run_kernel(const Context&, nlohmann::ordered_json&, std::string&);
 Result<int> run_report(const Context&, nlohmann::ordered_json&, std::string&);

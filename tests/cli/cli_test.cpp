@@ -17,8 +17,8 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* spec = "mlp:rows=48,inputs=64,hidden=128,outputs=32";
-constexpr const char* verbs[] = {"model",    "machine", "graph",  "plan",   "compile", "check",
-                                 "simulate", "inspect", "kernel", "report", "version", "place"};
+constexpr const char* verbs[] = {"model",   "machine", "graph",  "plan",    "compile", "check",    "simulate",
+                                 "inspect", "kernel",  "report", "version", "place",   "calibrate"};
 
 std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -188,7 +188,8 @@ TEST_F(Cli, EveryVerbAnswersInItsSchema) {
         std::string("version"), std::string("inspect m.twp --memory --exchange --disassemble"),
         std::string("kernel gemm --rows 82 --inner 192 --columns 160 --precision f8"),
         std::string("kernel softmax --rows 8 --columns 100"), std::string("report m.twp"),
-        std::string("report m.twp -o r.html"), std::string("place fits.csv --capacity 24 -o placed.csv")})
+        std::string("report m.twp -o r.html"), std::string("place fits.csv --capacity 24 -o placed.csv"),
+        std::string("calibrate")})
     run_json(arguments);
   EXPECT_NE(read_text(folder_.file("r.html")).find("<html"), std::string::npos);
 }

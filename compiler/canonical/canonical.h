@@ -9,8 +9,11 @@ namespace tw::compiler {
 
 // Applies every pattern until nothing changes (order and names: pattern_names()), folds constants, removes dead
 // operations, then rolls repeated layers into Repeat. Numerics change by rounding only (f32 within 1e-5 relative).
-Result<Graph> canonicalise(Graph graph);
+// Between raising and rolling it applies the rewrites of rewrites.h but those named in `without`. Errors (usage): a
+// name in `without` that no rewrite has.
+Result<Graph> canonicalise(Graph graph, const std::vector<std::string>& without = {});
 std::vector<std::string> pattern_names();
+std::vector<std::string> rewrite_names();
 
 // Finds runs of isomorphic consecutive layers in the flat main region and rolls each into a Repeat.
 Graph roll_repeats(Graph graph);

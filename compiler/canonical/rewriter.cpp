@@ -98,6 +98,11 @@ ValueId Rewriter::insert(OperationId before, OpKind kind, const std::string& nam
   return result;
 }
 
+void Rewriter::set_operands(OperationId id, std::vector<ValueId> operands) {
+  graph_.operation(id).operands = std::move(operands);
+  reindex();
+}
+
 void Rewriter::replace_uses(ValueId old_value, ValueId new_value) {
   for (const OperationId id : graph_.main().operations)
     std::replace(graph_.operation(id).operands.begin(), graph_.operation(id).operands.end(), old_value, new_value);

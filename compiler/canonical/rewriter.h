@@ -28,6 +28,7 @@ class Rewriter {
   const Operation* unary_producer(ValueId id, Unary function) const;
   const std::vector<OperationId>& users(ValueId id) const;
   bool used_once(ValueId id) const;  // and not an output
+  bool is_output(ValueId id) const { return outputs_.contains(id); }
   bool is_parameter(ValueId id) const { return graph_.value(id).is_parameter(); }
   // The one number that a parameter holds everywhere.
   std::optional<float> constant(ValueId id) const;
@@ -42,6 +43,8 @@ class Rewriter {
   // Puts an operation before `before` and returns its result. `wanted` as in infer_shape.
   ValueId insert(OperationId before, OpKind kind, const std::string& name, std::vector<ValueId> operands,
                  Attributes attributes = {}, const Shape& wanted = {});
+  // Other operands of the same shapes (or without the optional ones): the result keeps its shape.
+  void set_operands(OperationId id, std::vector<ValueId> operands);
   void replace_uses(ValueId old_value, ValueId new_value);
   void erase(OperationId id);
   // Removes operations that nothing reads, then values that nothing names.

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "hw/base/check.h"
 #include "hw/base/random.h"
@@ -143,6 +144,28 @@ class ComputedSource final : public TensorSource {
   Compute compute_;
 };
 
+class KeptSource final : public TensorSource {
+ public:
+  KeptSource(TensorSourcePtr source, std::int64_t elements)
+      : source_(std::move(source)), elements_(static_cast<std::size_t>(elements)) {}
+  Status read(std::span<float> out) const override {
+    const std::scoped_lock lock(mutex_);
+    if (values_.empty()) {
+      std::vector<float> values(elements_);
+      TW_TRY_STATUS(source_->read(values));
+      values_ = std::move(values);
+    }
+    std::copy(values_.begin(), values_.end(), out.begin());
+    return {};
+  }
+
+ private:
+  TensorSourcePtr source_;
+  std::size_t elements_;
+  mutable std::mutex mutex_;
+  mutable std::vector<float> values_;
+};
+
 std::int64_t count_of(const Graph& graph, const Region& region,
                       const std::function<std::int64_t(const Operation&)>& of) {
   std::int64_t total = 0;
@@ -165,6 +188,10 @@ TensorSourcePtr normal_source(std::uint64_t stream, float mean, float deviation,
 TensorSourcePtr computed_source(std::vector<std::pair<TensorSourcePtr, std::int64_t>> inputs, std::int64_t,
                                 std::function<void(std::span<const std::vector<float>>, std::span<float>)> compute) {
   return std::make_shared<ComputedSource>(std::move(inputs), std::move(compute));
+}
+
+TensorSourcePtr kept_source(TensorSourcePtr source, std::int64_t elements) {
+  return std::make_shared<KeptSource>(std::move(source), elements);
 }
 
 std::int64_t parameter_count(const Graph& graph) {

@@ -86,6 +86,8 @@ TensorSourcePtr normal_source(std::uint64_t stream, float mean, float deviation,
 // A function of other sources, computed on demand: reads all `inputs` (with their element counts) and calls `compute`.
 TensorSourcePtr computed_source(std::vector<std::pair<TensorSourcePtr, std::int64_t>> inputs, std::int64_t elements,
                                 std::function<void(std::span<const std::vector<float>>, std::span<float>)> compute);
+// Reads `source` once, at the first read, and keeps its numbers: for small results of large inputs.
+TensorSourcePtr kept_source(TensorSourcePtr source, std::int64_t elements);
 
 struct Value {
   std::string name;  // unique within the graph

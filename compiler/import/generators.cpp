@@ -105,6 +105,18 @@ void make_encoder(GraphBuilder& g, const Options& o) {
   g.output("y", x);
 }
 
+// Learned queries that look at all tokens through one attention, as in the head of a vision tower.
+void make_pooling(GraphBuilder& g, const Options& o) {
+  const std::int64_t width = o.at("width"), heads = o.at("heads"), batch = o.at("batch"), queries = o.at("queries");
+  Parameters p(g, o.at("seed"));
+  const ValueId x = layer_norm(g, p, "norm", g.input("x", {batch, o.at("tokens"), width}), width);
+  const ValueId probe = g.expand("probes", p.normal("probe", {1, queries, width}, 1.0), {batch, queries, width});
+  const ValueId q = linear(g, p, "q", probe, width, width);
+  const ValueId k = linear(g, p, "k", x, width, width), v = linear(g, p, "v", x, width, width);
+  const ValueId y = g.attention("attention", q, k, v, heads, 1.0 / std::sqrt(static_cast<double>(width / heads)));
+  g.output("y", linear(g, p, "out", y, width, width));
+}
+
 // The So400m/14 vision tower at 384 pixels: 27 x 27 patches of 14 x 14 x 3 (the last six pixels are not read), and the
 // attention-pooling head with one learned query.
 void make_siglip(GraphBuilder& g, const Options& o) {
@@ -151,6 +163,10 @@ const std::vector<Generator>& generators() {
        "self attention with projections",
        {{"tokens", 128}, {"width", 144}, {"heads", 2}, {"batch", 1}, {"seed", 0}},
        make_attention},
+      {"pooling",
+       "attention pooling: learned queries over all tokens",
+       {{"tokens", 50}, {"width", 96}, {"heads", 4}, {"queries", 1}, {"batch", 1}, {"seed", 0}},
+       make_pooling},
       {"encoder",
        "transformer encoder layers",
        {{"layers", 2}, {"tokens", 50}, {"width", 144}, {"heads", 2}, {"mlp", 288}, {"batch", 1}, {"seed", 0}},
@@ -229,7 +245,7 @@ Result<Graph> generate(const std::string& spec, const ImportOptions& options) {
   generator->make(builder, values);
   Graph graph = std::move(builder).finish();
   if (!options.canonicalise) return graph;
-  return canonicalise(std::move(graph));
+  return canonicalise(std::move(graph), options.without);
 }
 
 }  // namespace tw::compiler

@@ -24,6 +24,7 @@ struct ImportOptions {
   std::int64_t seed = 0;                                   // generators without their own seed=
   std::map<std::string, InputConstant> constants;          // inputs that are constants, by name
   bool canonicalise = true;                                // raise patterns and roll repeats
+  std::vector<std::string> without;                        // rewrites that are not applied (canonical/rewrites.h)
 };
 
 // The imported graph is verified. Errors: io; bad_input (malformed model: node and field); unsupported: one Error whose

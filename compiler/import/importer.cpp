@@ -473,7 +473,7 @@ Result<Graph> import_model(const std::string& model, const ImportOptions& option
   if (!broken.empty())
     return with_file({ErrorKind::bad_input, "the model breaks " + broken[0].rule + ": " + broken[0].message, {}, {}});
   if (!options.canonicalise) return graph;
-  return canonicalise(*std::move(graph));
+  return canonicalise(*std::move(graph), options.without);
 }
 
 }  // namespace tw::compiler

@@ -1,5 +1,6 @@
 // compiler/lower/lower_matmul.cpp: matmul with a parameter: gather both operands, GEMM, reduce-scatter with epilogue.
 #include <algorithm>
+#include <numeric>
 
 #include "compiler/lower/builder.h"
 #include "compiler/lower/matmul_grid.h"
@@ -152,6 +153,36 @@ BufferId scatter_partials(Builder& b, const Step& step, const MatmulGrid& grid, 
   return received;
 }
 
+// Stages of the reduction: the owners' partial sums, bias and residual, into the result.
+void reduce_partials(Builder& b, const Step& step, const MatmulGrid& grid, BufferId product) {
+  const hw::NumberFormat format = b.plan.stored[step.result].layout.format;
+  const BufferId received = step.grid.inner > 1 ? scatter_partials(b, step, grid, product) : -1;
+  const Place bias = step.bias >= 0 ? pack_bias(b, step, grid) : Place{};
+  const Place residual = step.residual >= 0             ? b.place_of(step.residual)
+                         : step.residual_parameter >= 0 ? pack_residual(b, step)
+                                                        : Place{};
+  b.add_stage(hw::StageKind::compute, step.operation, "reduce");
+  const BufferId result = b.add_result(step.result, step.operation);
+  grid.for_each([&](int r, int c, int k) {
+    const MatmulGrid::Owned owned = grid.owned(r, c, k);
+    if (owned.rows() == 0 || owned.columns() == 0) return;
+    hw::KernelParams params{.kind = hw::KernelKind::reduce, .format = format, .out_format = format};
+    params.rows = params.out_row_stride = static_cast<std::int32_t>(owned.rows());
+    params.columns = static_cast<std::int32_t>(owned.columns());
+    params.row_stride = static_cast<std::int32_t>(grid.rows(r));
+    params.partials = step.grid.inner;
+    params.has_bias = step.bias >= 0;
+    params.has_residual = residual.buffer >= 0;
+    const std::int64_t own = (owned.column_begin / 16 * grid.rows(r) + owned.row_begin) * 16 * hw::bytes_of(format);
+    b.call(grid.tile(r, c, k), params,
+           {{2, Place{result, 0, false}},
+            {3, Place{product, static_cast<std::uint32_t>(own), false}},
+            {4, Place{received, 0, false}},
+            {5, bias},
+            {6, residual}});
+  });
+}
+
 }  // namespace
 
 void lower_matmul(Builder& b, const Step& step) {
@@ -180,92 +211,89 @@ void lower_matmul(Builder& b, const Step& step) {
     const Place weights = gathered >= 0 ? Place{gathered, 0, false} : b.weight_home(step).place(tile);
     b.call(tile, params, {{2, Place{product, 0, false}}, {3, Place{left, 0, false}}, {4, weights}});
   });
-  if (!reduces) return;
-
-  const BufferId received = step.grid.inner > 1 ? scatter_partials(b, step, grid, product) : -1;
-  const Place bias = step.bias >= 0 ? pack_bias(b, step, grid) : Place{};
-  const Place residual = step.residual >= 0             ? b.place_of(step.residual)
-                         : step.residual_parameter >= 0 ? pack_residual(b, step)
-                                                        : Place{};
-  b.add_stage(hw::StageKind::compute, step.operation, "reduce");
-  const BufferId result = b.add_result(step.result, step.operation);
-  grid.for_each([&](int r, int c, int k) {
-    const MatmulGrid::Owned owned = grid.owned(r, c, k);
-    if (owned.rows() == 0 || owned.columns() == 0) return;
-    hw::KernelParams params{.kind = hw::KernelKind::reduce, .format = result_format, .out_format = result_format};
-    params.rows = params.out_row_stride = static_cast<std::int32_t>(owned.rows());
-    params.columns = static_cast<std::int32_t>(owned.columns());
-    params.row_stride = static_cast<std::int32_t>(grid.rows(r));
-    params.partials = step.grid.inner;
-    params.has_bias = step.bias >= 0;
-    params.has_residual = residual.buffer >= 0;
-    const std::int64_t own =
-        (owned.column_begin / 16 * grid.rows(r) + owned.row_begin) * 16 * hw::bytes_of(result_format);
-    b.call(grid.tile(r, c, k), params,
-           {{2, Place{result, 0, false}},
-            {3, Place{product, static_cast<std::uint32_t>(own), false}},
-            {4, Place{received, 0, false}},
-            {5, bias},
-            {6, residual}});
-  });
+  if (reduces) reduce_partials(b, step, grid, product);
 }
 
-// Product of two computed values: for each batch a grid of row and column groups, the right operand in block form.
+namespace {
+
+// The right operand of a product of two computed values: for each batch element blocks of inner x columns, or, where it
+// lies transposed, of columns x inner. Rows of the last panel are filled up with zeros.
+std::vector<StageTransfer> gather_right(Builder& b, const Step& step, const MatmulGrid& grid, BufferId right) {
+  const hw::ColumnGroups& column_groups = b.plan.stored[step.result].layout.groups;
+  const bool by_columns = step.right_by_columns;
+  const std::int64_t inner = step.inner_groups.columns(), columns = column_groups.columns();
+  StridedView view = step.operands[1].view;
+  if (by_columns) {
+    std::vector<std::int64_t> permutation(view.shape.size());
+    std::iota(permutation.begin(), permutation.end(), 0);
+    std::swap(permutation[permutation.size() - 1], permutation[permutation.size() - 2]);
+    view = transpose(view, permutation);
+  }
+  const auto &row_cuts = by_columns ? grid.column_cuts : grid.inner_cuts,
+             &column_cuts = by_columns ? grid.inner_cuts : grid.column_cuts;
+  const std::int64_t rows = by_columns ? columns : inner;
+  std::vector<GatherItem> items;
+  for (int k = 0; k < step.grid.inner; ++k)
+    for (int first = 0; first < grid.row_groups(); first += step.grid.rows)
+      for (int c = 0; c < step.grid.columns; ++c) {
+        const int row = by_columns ? c : k, column = by_columns ? k : c;
+        const std::int64_t before = first / step.grid.rows * rows;
+        GatherItem gather{.stored = step.operands[1].stored,
+                          .view = matrix(view),
+                          .groups = by_columns ? step.inner_groups : column_groups};
+        gather.block = {before + row_cuts[row], before + std::min<std::int64_t>(rows, row_cuts[row + 1]),
+                        column_cuts[column], column_cuts[column + 1], row_cuts[row + 1] - row_cuts[row]};
+        for (int r = first; r < first + step.grid.rows; ++r) gather.tiles.push_back(grid.tile(r, c, k));
+        items.push_back(std::move(gather));
+      }
+  const bool ragged = row_cuts.back() != rows;
+  return b.gather_transfers(items, right, step.operation, "gather right", ragged);
+}
+
+}  // namespace
+
+// Product of two computed values: for each batch element a grid of row, column and inner groups.
 void lower_batched_matmul(Builder& b, const Step& step) {
+  const MatmulGrid grid(step, b.plan);
   const Stored& result = b.plan.stored[step.result];
-  const hw::MatrixView left_view = matrix(step.operands[0].view), right_view = matrix(step.operands[1].view);
-  const std::int64_t rows = step.operands[0].view.shape[step.operands[0].view.shape.size() - 2];
-  const std::int64_t inner = step.operands[0].view.shape.back();
-  const std::int64_t padded_inner = round_up(inner, 16);
-  const std::int64_t batch = result.rows / rows;
-  const auto tile = [&](std::int64_t item, int r, int c) {
-    return static_cast<std::uint32_t>((item * step.grid.rows + r) * step.grid.columns + c);
-  };
+  const hw::MatrixView left_view = matrix(step.operands[0].view);
   const BufferId left = b.add_buffer(step.operation + " left", step.operation, hw::BufferInfo::Use::operand);
   const BufferId right =
       b.add_buffer(step.operation + " right", step.operation, hw::BufferInfo::Use::operand, RegionSet::region1);
-  const hw::ColumnGroups inner_groups{1, static_cast<std::int32_t>(inner), static_cast<std::int32_t>(padded_inner)};
-  std::vector<GatherItem> left_items, right_items;
-  for (std::int64_t item = 0; item < batch; ++item) {
-    for (int r = 0; r < step.grid.rows; ++r) {
-      const std::int32_t* cuts = &result.layout.row_cuts[item * step.grid.rows + r];
-      GatherItem gather{.stored = step.operands[0].stored, .view = left_view, .groups = inner_groups};
-      gather.block = {cuts[0], cuts[1], 0, padded_inner, cuts[1] - cuts[0]};
-      for (int c = 0; c < step.grid.columns; ++c) gather.tiles.push_back(tile(item, r, c));
+  std::vector<GatherItem> left_items;
+  for (int k = 0; k < step.grid.inner; ++k)
+    for (int r = 0; r < grid.row_groups(); ++r) {
+      GatherItem gather{.stored = step.operands[0].stored, .view = left_view, .groups = step.inner_groups};
+      gather.block = {grid.row_cuts[r], grid.row_cuts[r + 1], grid.inner_cuts[k], grid.inner_cuts[k + 1], grid.rows(r)};
+      for (int c = 0; c < step.grid.columns; ++c) gather.tiles.push_back(grid.tile(r, c, k));
       left_items.push_back(std::move(gather));
     }
-    for (int c = 0; c < step.grid.columns; ++c) {
-      GatherItem gather{.stored = step.operands[1].stored, .view = right_view, .groups = result.layout.groups};
-      gather.block = {item * inner, (item + 1) * inner, result.layout.column_cuts[c], result.layout.column_cuts[c + 1],
-                      padded_inner};
-      for (int r = 0; r < step.grid.rows; ++r) gather.tiles.push_back(tile(item, r, c));
-      right_items.push_back(std::move(gather));
-    }
-  }
   std::vector<StageTransfer> transfers = b.gather_transfers(left_items, left, step.operation, "gather left");
-  std::vector<StageTransfer> more =
-      b.gather_transfers(right_items, right, step.operation, "gather right", padded_inner != inner);
+  std::vector<StageTransfer> more = gather_right(b, step, grid, right);
   transfers.insert(transfers.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   b.exchange(std::move(transfers), step.operation, "gather operands");
 
   b.add_stage(hw::StageKind::compute, step.operation, "gemm");
-  const BufferId product = b.add_result(step.result, step.operation, RegionSet::region1);
+  const bool reduces = step.grid.inner > 1;
+  const BufferId product = reduces ? b.add_buffer(step.operation + " product", step.operation,
+                                                  hw::BufferInfo::Use::operand, RegionSet::region1)
+                                   : b.add_result(step.result, step.operation, RegionSet::region1);
   b.separate(left, product);
-  for (std::int64_t item = 0; item < batch; ++item)
-    for (int r = 0; r < step.grid.rows; ++r)
-      for (int c = 0; c < step.grid.columns; ++c) {
-        const auto block = static_cast<int>(item) * step.grid.rows + r;
-        hw::KernelParams params{.kind = hw::KernelKind::gemm,
-                                .format = step.format,
-                                .out_format = result.layout.format,
-                                .coefficient_form = hw::CoefficientForm::block};
-        params.rows = params.row_stride = params.out_row_stride =
-            static_cast<std::int32_t>(result.layout.block_rows(block));
-        params.inner = params.coefficient_stride = static_cast<std::int32_t>(padded_inner);
-        params.columns = static_cast<std::int32_t>(result.layout.block_columns(c));
-        b.call(tile(item, r, c), params,
-               {{2, Place{product, 0, false}}, {3, Place{left, 0, false}}, {4, Place{right, 0, false}}});
-      }
+  grid.for_each([&](int r, int c, int k) {
+    hw::KernelParams params{
+        .kind = hw::KernelKind::gemm,
+        .format = step.format,
+        .out_format = result.layout.format,
+        .coefficient_form = step.right_by_columns ? hw::CoefficientForm::row : hw::CoefficientForm::block};
+    params.rows = params.row_stride = params.out_row_stride = static_cast<std::int32_t>(grid.rows(r));
+    params.inner = static_cast<std::int32_t>(grid.inner(k));
+    params.columns = static_cast<std::int32_t>(grid.columns(c));
+    params.coefficient_stride = step.right_by_columns ? params.columns : params.inner;
+    const std::uint32_t tile = grid.tile(r, c, k);
+    if (reduces) b.reserve(product, tile, grid.rows(r) * grid.columns(c) * hw::bytes_of(result.layout.format));
+    b.call(tile, params, {{2, Place{product, 0, false}}, {3, Place{left, 0, false}}, {4, Place{right, 0, false}}});
+  });
+  if (reduces) reduce_partials(b, step, grid, product);
 }
 
 }  // namespace tw::compiler

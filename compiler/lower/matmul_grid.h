@@ -17,12 +17,14 @@ class MatmulGrid {
         split_(step.split),
         result_(plan.stored[step.result].layout),
         panel_(hw::panel_width(step.format)) {
-    const std::int64_t rows = plan.stored[step.result].rows;
-    row_cuts = hw::balanced_cuts(rows, grid_.rows, 1, true);
+    const int row_stride = split_ == ReduceSplit::rows ? grid_.inner : 1;
+    for (int block = 0; block <= result_.row_blocks(); block += row_stride) row_cuts.push_back(result_.row_cuts[block]);
     inner_cuts = hw::balanced_cuts(step.inner_groups.stored(), grid_.inner, panel_, false);
-    const int stride = split_ == ReduceSplit::rows ? 1 : grid_.inner;
-    for (int c = 0; c <= grid_.columns; ++c) column_cuts.push_back(result_.column_cuts[c * stride]);
+    const int column_stride = split_ == ReduceSplit::rows ? 1 : grid_.inner;
+    for (int c = 0; c <= grid_.columns; ++c) column_cuts.push_back(result_.column_cuts[c * column_stride]);
   }
+  // Row groups of all batch elements: of element b they are b * grid.rows .. (b + 1) * grid.rows - 1.
+  int row_groups() const { return static_cast<int>(row_cuts.size()) - 1; }
   std::uint32_t tile(int r, int c, int k) const {
     return static_cast<std::uint32_t>(split_ == ReduceSplit::rows ? (r * grid_.inner + k) * grid_.columns + c
                                                                   : (r * grid_.columns + c) * grid_.inner + k);
@@ -45,7 +47,7 @@ class MatmulGrid {
   }
   template <class Visit>
   void for_each(Visit visit) const {
-    for (int r = 0; r < grid_.rows; ++r)
+    for (int r = 0; r < row_groups(); ++r)
       for (int c = 0; c < grid_.columns; ++c)
         for (int k = 0; k < grid_.inner; ++k) visit(r, c, k);
   }

@@ -135,6 +135,7 @@ struct Step {
   std::int32_t value_scale_exponent = 0;  // attention in F8
   hw::ColumnGroups inner_groups;          // matmul: the order in which the left operand's inner extent is gathered
   AttentionForm attention;                // attention: how its heads lie
+  bool right_by_columns = false;          // batched_matmul: the right operand lies transposed, and its tiles take it so
   std::int32_t first_block = 0;           // cast of a part of a value: the source's column block at which it begins
   std::int32_t bias = -1;                 // matmul: index into operands, or -1
   std::int32_t residual = -1;             // matmul: stored value in the result's layout that is added, or -1

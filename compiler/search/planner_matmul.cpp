@@ -52,6 +52,15 @@ std::optional<hw::TensorLayout> long_runs_layout(const hw::TensorLayout& source,
   return layout;
 }
 
+bool splits_columns(const Grid& grid, std::int64_t column_units) {
+  return grid.inner > 1 && std::int64_t{grid.columns} * grid.inner <= column_units;
+}
+
+std::string no_column_split(const Grid& grid, std::int64_t column_units, std::int64_t column_unit) {
+  return fmt::format("a split by columns needs several inner groups and at least {} units of {} columns, there are {}",
+                     std::int64_t{grid.columns} * grid.inner, column_unit, column_units);
+}
+
 // Prices of the left operand's gather as double words, by row groups: as it lies, and moved to long runs before.
 struct PairedSource {
   std::vector<std::int64_t> as_it_lies, resharded;
@@ -273,9 +282,8 @@ void Planner::plan_parameter_matmul(const Operation& operation, const Known& lef
     const MatmulProblem& variant = moved ? resharded : problem;
     const std::int64_t column_groups = std::int64_t{grid.columns} * (split == ReduceSplit::columns ? grid.inner : 1);
     if (std::string why = impossible(grid, rows, column_units, variant.inner / panel_width); !why.empty()) return why;
-    if (split == ReduceSplit::columns && (grid.inner == 1 || column_groups > column_units))
-      return fmt::format("a split by columns needs several inner groups and {} columns of {} for {} owners",
-                         column_groups, column_unit, column_units);
+    if (split == ReduceSplit::columns && !splits_columns(grid, column_units))
+      return no_column_split(grid, column_units, column_unit);
     if (moved && (grid.columns % 2 != 0 || split == ReduceSplit::columns))
       return "long runs need an even number of column groups, whose neighbours are physical pairs, and a split by rows";
     if (moved && paired.move_cycles(grid.rows) < 0)
@@ -387,9 +395,14 @@ void Planner::plan_batched_matmul(const Operation& operation, const Known& left,
                         .column_unit = unit_,
                         .source_rows = rows,
                         .weights_stored = true};
+  step.inner_groups = {1, static_cast<std::int32_t>(inner), static_cast<std::int32_t>(problem.inner)};
+  const std::vector<std::int64_t>& strides = step.operands[1].view.strides;
+  step.right_by_columns = inner > 1 && columns > 1 && strides[axes - 1] > strides[axes - 2];
+  problem.inner_groups = step.inner_groups;
   Ranking ranking(1 + options_.alternatives);
-  const auto consider = [&](Grid grid) {
-    Alternative priced{{grid}, matmul_cost(problem, grid, ReduceSplit::rows, machine_)};
+  const std::int64_t column_units = problem.columns / unit_, inner_panels = problem.inner / 16;
+  const auto consider = [&](Grid grid, ReduceSplit split) {
+    Alternative priced{{grid, split}, matmul_cost(problem, grid, split, machine_)};
     priced.within_budget = priced.cost.temporary_bytes <= temporary_budget_bytes_;
     priced.total_cycles = priced.cost.cycles();
     if (ranking.wants(priced)) ranking.add(priced);
@@ -397,22 +410,27 @@ void Planner::plan_batched_matmul(const Operation& operation, const Known& left,
   if (const auto pin = options_.pins.find(operation.name); pin != options_.pins.end()) {
     const auto& [grid, split, moved] = pin->second;
     std::string why = impossible({grid.rows * static_cast<std::int32_t>(batch), grid.columns, grid.inner}, rows * batch,
-                                 problem.columns / unit_, 1);
-    if (why.empty() && (split != ReduceSplit::rows || moved))
-      why = "a product of two computed values has no split and no long runs";
+                                 column_units, inner_panels);
+    if (why.empty() && moved) why = "a product of two computed values has no long runs";
+    if (why.empty() && split == ReduceSplit::columns && !splits_columns(grid, column_units))
+      why = no_column_split(grid, column_units, unit_);
     if (!why.empty()) return refuse_pin(operation, pin->second, why);
-    consider(grid);
+    consider(grid, split);
   } else {
-    for_each_grid(rows, problem.columns / unit_, 1, machine_.tiles / batch, consider);
+    for_each_grid(rows, column_units, inner_panels, machine_.tiles / batch, [&](Grid grid) {
+      consider(grid, ReduceSplit::rows);
+      if (splits_columns(grid, column_units)) consider(grid, ReduceSplit::columns);
+    });
   }
   TW_CHECK(ranking.best() != nullptr, "no grid for {}", operation.name);
   step.grid = ranking.best()->choice.grid;
+  step.split = ranking.best()->choice.split;
   step.cost = ranking.best()->cost;
   keep_choice(operation, StepKind::batched_matmul, ranking.take());
 
   hw::TensorLayout layout =
       result_layout(rows, {1, static_cast<std::int32_t>(columns), static_cast<std::int32_t>(problem.columns)}, format_,
-                    unit_, step.grid, ReduceSplit::rows);
+                    unit_, step.grid, step.split);
   const std::vector<std::int32_t> within = layout.row_cuts;
   layout.row_cuts = {0};
   for (std::int64_t b = 0; b < batch; ++b)

@@ -153,6 +153,7 @@ Result<Program> program_of(const fb::ProgramT& from, const std::string& path, co
   out.precision = from.precision;
   out.tilewright_version = from.version;
   for (const auto& dim : from.dims) out.dims.emplace_back(dim->name, dim->value);
+  out.without_rewrites = from.without_rewrites;
   out.batch = from.batch;
   out.seed = from.seed;
   for (const auto& stage : from.stages) {

@@ -150,6 +150,7 @@ fb::ProgramT program_of(const Program& program) {
     dim->value = value;
     out.dims.push_back(std::move(dim));
   }
+  out.without_rewrites = program.without_rewrites;
   out.batch = program.batch;
   out.seed = program.seed;
   out.machine_toml = to_toml(program.machine);

@@ -122,6 +122,7 @@ struct Program {
   std::string precision;   // "f8", "f16", "f32"
   std::string tilewright_version;
   std::vector<std::pair<std::string, std::int64_t>> dims;  // --dim bindings used at import
+  std::vector<std::string> without_rewrites;               // switched off at import
   std::int64_t batch = 0;                                  // --batch as given; 0: the model's own
   std::int64_t seed = 0;
   Machine machine;

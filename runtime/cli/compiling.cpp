@@ -5,6 +5,7 @@
 #include <charconv>
 #include <chrono>
 
+#include "compiler/canonical/rewrites.h"
 #include "compiler/plan/choice.h"
 #include "hw/base/file.h"
 #include "hw/base/hash.h"
@@ -30,6 +31,8 @@ Result<compiler::ImportOptions> import_options(const Arguments& arguments) {
       return fail(ErrorKind::usage, fmt::format("--dim {}={}: a whole number of at least 1 is expected", name, text));
     options.dims.emplace_back(name, value);
   }
+  options.without = arguments.all("without");
+  TW_TRY_STATUS(compiler::check_rewrite_names(options.without));
   constexpr std::int64_t largest_batch = 1 << 16;
   TW_TRY(options.batch, arguments.integer("batch", 0, 1, largest_batch));
   TW_TRY(options.seed, arguments.integer("seed", 0, 0, std::int64_t{1} << 62));
@@ -79,6 +82,7 @@ Result<Compiled> compile_model(const Context& context, CompileRequest& request, 
   program.model = request.model;
   program.dims = request.import.dims;
   program.batch = request.import.batch;
+  program.without_rewrites = request.import.without;
   program.seed = request.import.seed;
   program.tilewright_version = tilewright_version;
   if (!compiler::is_generator(request.model)) {

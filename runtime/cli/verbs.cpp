@@ -23,6 +23,7 @@ std::vector<OptionInfo> compile_options() {
       {"dim", "NAME=N", "binds a symbolic dimension by its name in the model", true},
       {"seed", "N", "seed of generators' weights and of calibration inputs (0)"},
       {"plan", "FILE", "choices to keep, as written by plan --plan-out"},
+      {"without", "REWRITE", "switches a rewrite off: norm-scale, constant-queries, key-bias, value-bias", true},
   };
 }
 
@@ -38,7 +39,8 @@ std::vector<OptionInfo> with(std::vector<OptionInfo> first, const std::vector<Op
 const std::vector<Verb>& verbs() {
   static const std::vector<OptionInfo> model_options{{"batch", "N", "batch size"},
                                                      {"dim", "NAME=N", "binds a symbolic dimension", true},
-                                                     {"seed", "N", "seed of generators' weights (0)"}};
+                                                     {"seed", "N", "seed of generators' weights (0)"},
+                                                     {"without", "REWRITE", "switches a rewrite off", true}};
   static const std::vector<Verb> table{
       {"model", "built-in generators of models", "list | emit SPEC -o M.onnx", "tilewright model list",
        with(model_options, {{"output,o", "FILE", "emit: the ONNX file to write"}}), 1, 2, run_model},

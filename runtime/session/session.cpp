@@ -45,6 +45,7 @@ Result<compiler::Graph> model_of(const hw::Program& program, const std::string& 
   options.dims = program.dims;
   options.batch = program.batch;
   options.seed = program.seed;
+  options.without = program.without_rewrites;
   if (!compiler::is_generator(model) && !program.model_hash.empty()) {
     const auto bytes = read_file(model);
     if (!bytes) {

@@ -22,10 +22,10 @@ struct Measured {
 };
 
 // Compiles, verifies, simulates with numerics and for timing only, and compares.
-Result<Measured> measure(const compiler::Graph& graph, const std::string& machine_name, compiler::Precision precision) {
+Result<Measured> measure(const compiler::Graph& graph, const std::string& machine_name, compiler::Precision precision,
+                         compiler::CompileOptions options = {}) {
   TW_TRY(const hw::Machine machine, hw::load_machine(machine_name));
   const std::map<std::string, Tensor> inputs = random_inputs(graph, 7);
-  compiler::CompileOptions options;
   options.precision = precision;
   TW_TRY(options.ranges, calibrate(graph, inputs));
   TW_TRY(compiler::CompileOutcome outcome, compiler::compile(graph, machine, options));
@@ -62,7 +62,10 @@ struct Case {
   const char* model;
   const char* machine;
   compiler::Precision precision;
+  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.model << " on " << c.machine; }
 };
+
+using compiler::Precision;
 
 class Chain : public ::testing::TestWithParam<Case> {};
 
@@ -81,15 +84,59 @@ TEST_P(Chain, AgreesWithBothReferences) {
   for (const auto& [name, comparison] : measured->quantised) EXPECT_GE(comparison.cosine, 0.99999) << name;
 }
 
-using compiler::Precision;
 INSTANTIATE_TEST_SUITE_P(
     Models, Chain,
     ::testing::Values(Case{"gemm", "ipu21-64", Precision::f32}, Case{"gemm", "ipu21-64", Precision::f8},
                       Case{"mlp", "ipu21-64", Precision::f16}, Case{"mlp", "ipu21", Precision::f8},
                       Case{"attention", "ipu21-64", Precision::f32},
                       Case{"attention:tokens=50,width=72,heads=2,batch=2", "ipu21-64", Precision::f16},
+                      Case{"pooling", "ipu21-64", Precision::f32}, Case{"pooling", "ipu21", Precision::f8},
+                      Case{"pooling:batch=3,queries=2,tokens=37", "ipu21-64", Precision::f16},
                       Case{"encoder", "ipu21-64", Precision::f32}, Case{"encoder", "ipu21-64", Precision::f8},
                       Case{"encoder:layers=3,tokens=17,width=96,heads=4,mlp=200", "ipu21", Precision::f8}));
+
+struct ProductCase {
+  compiler::Grid grid;
+  compiler::ReduceSplit split = compiler::ReduceSplit::rows;
+  friend void PrintTo(const ProductCase& c, std::ostream* out) { *out << to_string(c.grid); }
+};
+
+// A product of two computed values in every orientation and with every part split, the inner extent too.
+class Product : public ::testing::TestWithParam<std::tuple<ProductCase, bool>> {};
+
+TEST_P(Product, OfTwoComputedValues) {
+  const auto& [choice, transposed] = GetParam();
+  compiler::GraphBuilder g("product");
+  const ValueId a = g.unary("a", compiler::Unary::tanh, g.input("x", {2, 12, 80}));
+  const ValueId b = g.input("z", transposed ? compiler::Shape{2, 70, 80} : compiler::Shape{2, 80, 70});
+  g.output("y", g.add(compiler::OpKind::matmul, "product", {a, b}, {.transpose_b = transposed}));
+  const compiler::Graph graph = std::move(g).finish();
+  compiler::CompileOptions options;
+  options.pins["product"] = {choice.grid, choice.split};
+  for (const Precision precision : {Precision::f16, Precision::f32}) {
+    options.precision = precision;
+    const Result<Measured> measured = measure(graph, "ipu21-64", precision, options);
+    ASSERT_TRUE(measured.has_value()) << measured.error().message;
+    EXPECT_EQ(measured->cycles, measured->timing_cycles);
+    EXPECT_LE(measured->f32.at("y").rel_l2, precision == Precision::f32 ? 1e-6 : 2e-3);
+    EXPECT_LE(measured->quantised.at("y").max_abs_error, precision == Precision::f32 ? 1e-5 : 0.0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Grids, Product,
+                         ::testing::Combine(::testing::Values(ProductCase{{1, 1, 1}}, ProductCase{{3, 5, 1}},
+                                                              ProductCase{{2, 3, 5}}, ProductCase{{12, 2, 1}},
+                                                              ProductCase{{1, 1, 4}}, ProductCase{{1, 2, 2}},
+                                                              ProductCase{{1, 1, 4}, compiler::ReduceSplit::columns},
+                                                              ProductCase{{1, 2, 2}, compiler::ReduceSplit::columns},
+                                                              ProductCase{{3, 1, 5}, compiler::ReduceSplit::columns}),
+                                            ::testing::Bool()),
+                         [](const auto& info) {
+                           const ProductCase& choice = std::get<0>(info.param);
+                           return to_string(choice.grid) +
+                                  (choice.split == compiler::ReduceSplit::columns ? "_columns" : "") +
+                                  (std::get<1>(info.param) ? "_transposed" : "");
+                         });
 
 // A random graph of a few operations on a small tensor: elementwise, views that move elements, products, reductions.
 compiler::Graph random_graph(const std::vector<int>& choices, std::int64_t rows, std::int64_t columns) {

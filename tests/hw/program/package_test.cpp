@@ -35,6 +35,7 @@ Program full_program() {
   Program program = sample_program();
   program.model_hash = "00ff";
   program.batch = 2;
+  program.without_rewrites = {"norm-scale", "key-bias"};
   program.seed = -5;
   program.stages[3].words = 17;
   program.kernels.push_back({.kind = KernelKind::gemm,

@@ -32,8 +32,8 @@ inline auto fields(const PlannedOperation& p) {
                   p.value_scale_exponent, p.fused_add, p.layout);
 }
 inline auto totals(const Program& p) {
-  return std::tie(p.model, p.model_hash, p.precision, p.tilewright_version, p.dims, p.batch, p.seed, p.kernels,
-                  p.has_weights, p.estimated_cycles, p.tile_peak_bytes, p.resident_bytes_max,
+  return std::tie(p.model, p.model_hash, p.precision, p.tilewright_version, p.dims, p.without_rewrites, p.batch, p.seed,
+                  p.kernels, p.has_weights, p.estimated_cycles, p.tile_peak_bytes, p.resident_bytes_max,
                   p.exchange_table_bytes_max, p.code_bytes_max, p.tiles_used, p.peak_tile);
 }
 
